@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Objects is one complete set of objects, each list sorted by namespace and
+// name and free of duplicates. The objects are shared: read only.
+type Objects struct {
+	Services       []*corev1.Service
+	Pods           []*corev1.Pod
+	EndpointSlices []*discoveryv1.EndpointSlice
+	Nodes          []*corev1.Node
+	Namespaces     []*corev1.Namespace
+}
+
+// Event is one object that came, changed or went. Old is nil for what came,
+// New for what went; both are of the Go type that Object.Kind names.
+type Event struct {
+	Object   Ref
+	Old, New metav1.Object
+}
+
+// Store keeps the current objects and turns a new complete set into events.
+// It is not safe for concurrent use: the agent owns it.
+type Store struct {
+	objects map[Ref]metav1.Object
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store { return &Store{objects: map[Ref]metav1.Object{}} }
+
+// Replace makes the store hold exactly these objects and returns what changed,
+// ordered by kind, namespace and name. Equal objects give no event.
+func (s *Store) Replace(objs Objects) []Event {
+	next := objs.byRef()
+	var events []Event
+	for ref, obj := range next {
+		old, ok := s.objects[ref]
+		switch {
+		case !ok:
+			events = append(events, Event{Object: ref, New: obj})
+		case !equality.Semantic.DeepEqual(old, obj):
+			events = append(events, Event{Object: ref, Old: old, New: obj})
+		}
+	}
+	for ref, old := range s.objects {
+		if _, ok := next[ref]; !ok {
+			events = append(events, Event{Object: ref, Old: old})
+		}
+	}
+	s.objects = next
+	slices.SortFunc(events, func(a, b Event) int { return compareRefs(a.Object, b.Object) })
+	return events
+}
+
+// Get returns the object of that name, or nil.
+func (s *Store) Get(ref Ref) metav1.Object { return s.objects[ref] }
+
+// Objects returns everything in the store.
+func (s *Store) Objects() Objects {
+	var out Objects
+	for _, ref := range slices.SortedFunc(maps.Keys(s.objects), compareRefs) {
+		out.add(s.objects[ref])
+	}
+	return out
+}
+
+func (o Objects) byRef() map[Ref]metav1.Object {
+	m := make(map[Ref]metav1.Object, len(o.Services)+len(o.Pods)+len(o.EndpointSlices)+len(o.Nodes)+len(o.Namespaces))
+	put(m, Service, o.Services)
+	put(m, Pod, o.Pods)
+	put(m, EndpointSlice, o.EndpointSlices)
+	put(m, Node, o.Nodes)
+	put(m, Namespace, o.Namespaces)
+	return m
+}
+
+func put[T metav1.Object](m map[Ref]metav1.Object, kind Kind, objs []T) {
+	for _, obj := range objs {
+		m[Ref{kind, types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}] = obj
+	}
+}
+
+func (o *Objects) add(obj metav1.Object) {
+	switch obj := obj.(type) {
+	case *corev1.Service:
+		o.Services = append(o.Services, obj)
+	case *corev1.Pod:
+		o.Pods = append(o.Pods, obj)
+	case *discoveryv1.EndpointSlice:
+		o.EndpointSlices = append(o.EndpointSlices, obj)
+	case *corev1.Node:
+		o.Nodes = append(o.Nodes, obj)
+	case *corev1.Namespace:
+		o.Namespaces = append(o.Namespaces, obj)
+	}
+}
+
+func compareRefs(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
