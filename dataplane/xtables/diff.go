@@ -1,0 +1,217 @@
+package xtables
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Delta is the difference between a desired and an actual state of one family:
+// a value that can be printed, and turned into the input of iptables-restore.
+//
+// When something is to be built, table filter is committed before nat: marks
+// have a meaning before anything sets them. When everything goes it is the
+// other way round.
+type Delta struct {
+	Family dataplane.Family
+	// Removal says that nothing is desired.
+	Removal bool
+	Edits   []Edit
+}
+
+// Edit changes one chain of ours, or the jumps in one built-in chain.
+type Edit struct {
+	Op    dataplane.Op
+	Table Table
+	// Chain is the chain that is written to.
+	Chain string
+	// For, Reason and Lines are as in dataplane.Change.
+	For    string
+	Reason string
+	Lines  []string
+
+	base    bool     // Chain is built-in: never declared
+	rules   []string // new content of our chain
+	deletes []string // rules to delete one by one, of a built-in chain
+	inserts []string // rules to put at the top of a built-in chain
+	erase   bool     // delete the chain at the end
+}
+
+// Empty reports whether the states are equal.
+func (d Delta) Empty() bool { return len(d.Edits) == 0 }
+
+// Text returns the input for iptables-restore --noflush; empty without edits.
+func (d Delta) Text() string {
+	text, _ := d.script()
+	return text
+}
+
+// script returns the text, and for each line the index of its edit or -1.
+func (d Delta) script() (string, []int) {
+	var s script
+	for _, t := range tables(d.Edits, d.Removal) {
+		s.write(t, d.Edits)
+	}
+	return s.b.String(), s.owner
+}
+
+// Changes describes the edits with the words of the tool: "iptables nat chain
+// TOY-SERVICES".
+func (d Delta) Changes(e Engine) []dataplane.Change {
+	out := make([]dataplane.Change, 0, len(d.Edits))
+	for _, ed := range d.Edits {
+		kind := "chain"
+		if ed.base {
+			kind = "jumps in"
+		}
+		out = append(out, dataplane.Change{
+			Op:     ed.Op,
+			Object: fmt.Sprintf("%s %s %s %s", program(e, d.Family), ed.Table, kind, ed.Chain),
+			For:    ed.For, Reason: ed.Reason, Lines: ed.Lines,
+		})
+	}
+	return out
+}
+
+// program is the command that a reader would type to see the rules.
+func program(e Engine, f dataplane.Family) string {
+	name := "iptables"
+	if f == dataplane.IPv6 {
+		name = "ip6tables"
+	}
+	if e == Auto {
+		return name
+	}
+	return name + "-" + e.String()
+}
+
+// Diff returns the edits that turn have into want: chains to write in the order
+// of want, then jumps, then chains to delete.
+func Diff(want Ruleset, have State) Delta {
+	d := Delta{Family: want.Family, Removal: want.Empty()}
+	wanted := make(map[Table]map[string]bool)
+	for _, c := range want.Chains {
+		if wanted[c.Table] == nil {
+			wanted[c.Table] = make(map[string]bool)
+		}
+		wanted[c.Table][c.Name] = true
+		if e, differs := diffChain(c, have); differs {
+			d.Edits = append(d.Edits, e)
+		}
+	}
+	d.Edits = append(d.Edits, diffJumps(want, have)...)
+	d.Edits = append(d.Edits, stale(wanted, have)...)
+	return d
+}
+
+func diffChain(c Chain, have State) (Edit, bool) {
+	e := Edit{Op: dataplane.Add, Table: c.Table, Chain: c.Name, For: c.For, rules: c.Rules, Reason: "chain missing"}
+	rules, exists := have.chain(c.Table, c.Name)
+	if exists {
+		if slices.Equal(rules, c.Rules) {
+			return Edit{}, false
+		}
+		e.Op = dataplane.Update
+	}
+	missing, surplus := compare(c.Rules, rules)
+	e.Lines = lines(c.Name, surplus, missing)
+	if exists {
+		e.Reason = ruleReason(missing, surplus)
+	}
+	return e, true
+}
+
+// diffJumps compares the jumps of each built-in chain. When they differ, all of
+// them are taken out and put at the top in order, in the same transaction.
+func diffJumps(want Ruleset, have State) []Edit {
+	var out []Edit
+	for _, at := range places(want, have) {
+		var wanted []string
+		for _, j := range want.Jumps {
+			if j.Table == at.Table && j.Base == at.Base {
+				wanted = append(wanted, j.Rule)
+			}
+		}
+		held := have.jumps(at.Table, at.Base)
+		if slices.Equal(wanted, held) {
+			continue
+		}
+		missing, surplus := compare(wanted, held)
+		out = append(out, Edit{
+			Op: jumpOp(missing, surplus), Table: at.Table, Chain: at.Base, base: true,
+			Reason: jumpReason(at.Base, missing, surplus, wanted), Lines: lines(at.Base, surplus, missing),
+			deletes: held, inserts: wanted,
+			// A base chain that we brought into being goes with its last rule.
+			erase: len(wanted) == 0 && dispensable(have, at),
+		})
+	}
+	return out
+}
+
+func jumpOp(missing, surplus []string) dataplane.Op {
+	switch {
+	case len(missing) == 0 && len(surplus) > 0:
+		return dataplane.Remove
+	case len(surplus) == 0 && len(missing) > 0:
+		return dataplane.Add
+	}
+	return dataplane.Update
+}
+
+// places lists the built-in chains in which jumps are wanted or held, in the
+// order of want, then by name.
+func places(want Ruleset, have State) []Jump {
+	var out, rest []Jump
+	for _, j := range want.Jumps {
+		if at := (Jump{Table: j.Table, Base: j.Base}); !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	for name, t := range have.Tables {
+		for base, b := range t.Bases {
+			at := Jump{Table: name, Base: base}
+			if len(b.Jumps) > 0 && !slices.Contains(out, at) {
+				rest = append(rest, at)
+			}
+		}
+	}
+	sort.Slice(rest, func(i, j int) bool {
+		if rest[i].Table != rest[j].Table {
+			return rest[i].Table < rest[j].Table
+		}
+		return rest[i].Base < rest[j].Base
+	})
+	return append(out, rest...)
+}
+
+// stale returns the edits that delete our chains that nobody wants. One that a
+// foreign chain leads to is emptied only, because the kernel keeps it.
+func stale(wanted map[Table]map[string]bool, have State) []Edit {
+	var out []Edit
+	for t, ts := range have.Tables {
+		for name, rules := range ts.Chains {
+			if wanted[t][name] {
+				continue
+			}
+			e := Edit{Op: dataplane.Remove, Table: t, Chain: name, erase: true,
+				Reason: "chain not wanted", Lines: lines(name, rules, nil)}
+			if by, ok := ts.Referenced[name]; ok {
+				if len(rules) == 0 {
+					continue
+				}
+				e.erase = false
+				e.Reason = fmt.Sprintf("chain not wanted; emptied only, because chain %s, which is not ours, leads to it", by)
+			}
+			out = append(out, e)
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].Table != out[j].Table {
+			return out[i].Table < out[j].Table
+		}
+		return out[i].Chain < out[j].Chain
+	})
+	return out
+}

@@ -1,0 +1,112 @@
+package xtables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Plan is the changes of all families and engines. It implements
+// dataplane.Plan.
+type Plan struct {
+	steps []step
+	// Notes say what was left out and why, for people: a family that is
+	// switched off, say.
+	Notes []string
+}
+
+// step is the changes of one engine and family.
+type step struct {
+	tool  Tool
+	delta Delta
+}
+
+// NewPlan reads the kernel and returns what has to change for the engine to
+// hold exactly the rulesets, one a family, and for the other engine to hold
+// nothing of ours. The new rules come before the old ones of the other engine
+// go, so that there is no moment without any. A family that the kernel lacks is
+// left out with a note; IPv4 may not be lacking when something is wanted in it.
+func NewPlan(ctx context.Context, engine Engine, want []Ruleset) (*Plan, error) {
+	p := &Plan{}
+	for _, w := range want {
+		if err := p.add(ctx, Tool{Engine: engine, Family: w.Family}, w); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range want {
+		if err := p.add(ctx, Tool{Engine: engine.Other(), Family: w.Family}, Ruleset{Family: w.Family}); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// NewRemoval plans to take away everything of ours, in both engines and
+// families.
+func NewRemoval(ctx context.Context) (*Plan, error) {
+	p := &Plan{}
+	for _, e := range []Engine{NFT, Legacy} {
+		for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
+			if err := p.add(ctx, Tool{Engine: e, Family: f}, Ruleset{Family: f}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// add appends the step for one engine and family, if there is any difference.
+func (p *Plan) add(ctx context.Context, t Tool, want Ruleset) error {
+	have, err := t.Save(ctx)
+	if errors.Is(err, dataplane.ErrUnsupported) && (want.Empty() || t.Family == dataplane.IPv6) {
+		if !want.Empty() {
+			p.Notes = append(p.Notes, fmt.Sprintf("%s rules left out: %v", t.Family, err))
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if t.Engine == NFT {
+		want = withMarkers(want, have)
+	}
+	if d := Diff(want, have); !d.Empty() {
+		p.steps = append(p.steps, step{tool: t, delta: d})
+	}
+	return nil
+}
+
+// Changes lists the changes, those of a family together.
+func (p *Plan) Changes() []dataplane.Change {
+	var out []dataplane.Change
+	for _, s := range p.steps {
+		out = append(out, s.delta.Changes(s.tool.Engine)...)
+	}
+	return out
+}
+
+// Deltas returns the difference of each engine and family that has one, for
+// callers that want the exact input of iptables-restore.
+func (p *Plan) Deltas() []Delta {
+	var out []Delta
+	for _, s := range p.steps {
+		out = append(out, s.delta)
+	}
+	return out
+}
+
+// Apply makes the changes. When the kernel refuses a transaction, everything in
+// it that the kernel does take is made nevertheless, and the error names each
+// chain and Service that it does not. A failure of one family does not keep the
+// other from being done.
+func (p *Plan) Apply(ctx context.Context) error {
+	var errs []error
+	for _, s := range p.steps {
+		if err := apply(ctx, s.tool, s.delta); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

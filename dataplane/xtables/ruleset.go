@@ -1,0 +1,129 @@
+package xtables
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Table is a table of the kernel's packet filter, not a dataplane.Table.
+type Table string
+
+// The tables that backends put chains in.
+const (
+	Filter Table = "filter"
+	Mangle Table = "mangle"
+	NAT    Table = "nat"
+)
+
+// Chain is a chain of ours with everything that stands in it.
+type Chain struct {
+	Table Table
+	// Name begins with Prefix and has at most MaxName bytes.
+	Name string
+	// For is the Service that the chain serves, for people; empty for what all
+	// Services share.
+	For string
+	// Rules are the rules in order, without "-A NAME", spelled exactly as
+	// iptables-save prints them.
+	Rules []string
+}
+
+// Jump is a rule of a built-in chain that leads into a chain of ours.
+type Jump struct {
+	Table Table
+	// Base is the built-in chain: "PREROUTING".
+	Base string
+	// Rule is the rule without "-A BASE", spelled as iptables-save prints it.
+	// Its target is a chain of ours.
+	Rule string
+}
+
+// Ruleset is the whole desired state of one family: every chain of ours and
+// every jump. What is ours in the kernel and not in it is to go.
+type Ruleset struct {
+	Family dataplane.Family
+	// Chains are in the order in which they take effect when they cannot be
+	// changed all at once: a chain before those that lead to it.
+	Chains []Chain
+	// Jumps of one base chain stand in that order, together, at its top when
+	// they are inserted. A foreign rule that is put before them later stays
+	// there: other programs want to be first too, and a war helps nobody.
+	Jumps []Jump
+}
+
+// Empty reports whether nothing is desired.
+func (r Ruleset) Empty() bool { return len(r.Chains) == 0 && len(r.Jumps) == 0 }
+
+// Text returns the input for iptables-restore that makes the ruleset from
+// nothing. It loads with and without --noflush; filter comes first, see Delta.
+func (r Ruleset) Text() string {
+	return Diff(r, State{}).Text()
+}
+
+// tables lists the tables named by chains and jumps, in order of effect.
+func tables(edits []Edit, removal bool) []Table {
+	var out []Table
+	for _, e := range edits {
+		if !slices.Contains(out, e.Table) {
+			out = append(out, e.Table)
+		}
+	}
+	slices.Sort(out)
+	if removal {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// script collects lines of iptables-restore input, and which edit each serves.
+type script struct {
+	b strings.Builder
+	// owner holds for each line the index of its edit, or -1.
+	owner []int
+}
+
+func (s *script) line(owner int, parts ...string) {
+	for i, p := range parts {
+		if i > 0 {
+			s.b.WriteByte(' ')
+		}
+		s.b.WriteString(p)
+	}
+	s.b.WriteByte('\n')
+	s.owner = append(s.owner, owner)
+}
+
+// write puts the edits of one table into the script. Declaring a chain creates
+// or empties it, so that chains which lead to each other can be written and
+// deleted in any order.
+func (s *script) write(t Table, edits []Edit) {
+	s.line(-1, "*"+string(t))
+	for i, e := range edits {
+		if e.Table == t && !e.base {
+			s.line(i, ":"+e.Chain, "- [0:0]")
+		}
+	}
+	for i, e := range edits {
+		if e.Table != t {
+			continue
+		}
+		for _, r := range e.deletes {
+			s.line(i, "-D", e.Chain, r)
+		}
+		for _, r := range e.rules {
+			s.line(i, "-A", e.Chain, r)
+		}
+		for n, r := range e.inserts {
+			s.line(i, "-I", e.Chain, strconv.Itoa(n+1), r)
+		}
+	}
+	for i, e := range edits {
+		if e.Table == t && e.erase {
+			s.line(i, "-X", e.Chain)
+		}
+	}
+	s.line(-1, "COMMIT")
+}
