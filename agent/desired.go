@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/balance"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/endpoints"
+)
+
+// Input is one complete set of objects from a source, with what was wrong.
+type Input struct {
+	Objects  cluster.Objects
+	Problems []cluster.Problem
+	// Locate finds where a field of an object stands in the manifests. May be
+	// nil when the objects come from no file.
+	Locate func(cluster.Ref, string) cluster.Position
+}
+
+// Desired is what one node should look like for an input: a value.
+type Desired struct {
+	Objects cluster.Objects
+	// Pods are the Pods with the status they have, or will have once the Pod
+	// plan is applied.
+	Pods []*corev1.Pod
+	// Slices are the EndpointSlices of every Service, sorted by namespace and name.
+	Slices []*discoveryv1.EndpointSlice
+	Table  dataplane.Table
+	// Problems are those of the input and those found on the way.
+	Problems []cluster.Problem
+}
+
+// Node says which node the table is for. The zero Name stands for "any": the
+// endpoints of every node count as possibly local.
+type Node struct {
+	Name string
+	// PodRanges are the ranges of all Pods of the cluster: a source inside is a Pod.
+	PodRanges []netip.Prefix
+	// ServiceRanges are the ranges ClusterIPs come from.
+	ServiceRanges []netip.Prefix
+	// Addrs are the node's own addresses.
+	Addrs []netip.Addr
+}
+
+// Resolve computes what the node should look like: selectors to endpoints to
+// table. Pods replaces the Pods of the input. Pure.
+func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
+	objs := in.Objects
+	objs.Pods = pods
+	index := endpoints.New()
+	index.Apply(cluster.NewStore().Replace(objs))
+	slices := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}
+	d := Desired{Objects: objs, Pods: pods}
+	for _, svc := range objs.Services {
+		key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
+		slices[key] = index.Resolve(key)
+		d.Slices = append(d.Slices, slices[key]...)
+	}
+	var found []cluster.Problem
+	d.Table, found = balance.Build(balance.Node{
+		Name: node.Name, PodRanges: node.PodRanges, ServiceRanges: node.ServiceRanges, Addrs: node.Addrs,
+	}, objs.Services, func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
+	d.Problems = append(append(d.Problems, in.Problems...), place(found, in.Locate)...)
+	return d
+}
+
+// place fills in where the objects of problems stand in the manifests.
+func place(problems []cluster.Problem, locate func(cluster.Ref, string) cluster.Position) []cluster.Problem {
+	if locate == nil {
+		return problems
+	}
+	for i, p := range problems {
+		if p.File == "" {
+			problems[i].Position = locate(p.Object, p.Field)
+		}
+	}
+	return problems
+}
+
+// Errors returns the problems that leave an object or a part of it out.
+func (d Desired) Errors() []cluster.Problem {
+	var out []cluster.Problem
+	for _, p := range d.Problems {
+		if !p.Warning {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// EndpointCount is the number of distinct endpoint addresses of the table.
+func (d Desired) EndpointCount() int {
+	seen := map[netip.AddrPort]bool{}
+	for _, s := range d.Table.Sets {
+		for _, e := range s.Endpoints {
+			seen[e.Addr] = true
+		}
+	}
+	return len(seen)
+}
+
+// ServiceName cuts the port from an origin: "default/web:http" → "default/web".
+func ServiceName(origin string) string {
+	name, _, _ := strings.Cut(origin, ":")
+	return name
+}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Pods makes the Pods of one node and tells which there are.
+type Pods interface {
+	// Plan compares the wanted Pods with those there are. Pods that carry a
+	// status.podIP are somebody else's and pass through untouched.
+	Plan(context.Context, []*corev1.Pod) (PodPlan, error)
+	// List returns the Pods that live on this node, with their status.
+	List(context.Context) ([]*corev1.Pod, error)
+	// Remove plans to take away every Pod and the node's Pod network.
+	Remove(context.Context) (dataplane.Plan, error)
+}
+
+// PodPlan is what has to change for the wanted Pods to live. It has two halves
+// because rules change between them: endpoints come before the rules that name
+// them and go after.
+type PodPlan struct {
+	// Pods are the wanted Pods with the status they have once Create is applied.
+	Pods []*corev1.Pod
+	// Create makes the network and the missing Pods.
+	Create dataplane.Plan
+	// Delete ends Pods that nobody wants any more.
+	Delete dataplane.Plan
+}
+
+// Agent plans and applies the state of one node.
+type Agent struct {
+	Node Node
+	// Pods makes Pods; nil where none are to be made: then the Pods of the
+	// input are taken as they are.
+	Pods Pods
+	// Backend programs the table.
+	Backend dataplane.Backend
+	// Others are the backends that are not in use: what they left is removed
+	// once Backend's rules stand.
+	Others []dataplane.Backend
+	// Record keeps the live objects for other processes; may be nil.
+	Record Recorder
+}
+
+// Recorder keeps the live objects of a node where other processes find them.
+type Recorder interface {
+	// Record makes the kept objects equal to these, writing only what differs.
+	Record(context.Context, Desired) error
+}
+
+// Plan is everything one pass would do, in order: create Pods, program the
+// backend, remove what other backends left, delete Pods.
+type Plan struct {
+	Desired
+	// Create, Rules, Leftovers and Delete are the steps in their order.
+	Create, Rules, Leftovers, Delete dataplane.Plan
+	agent                            *Agent
+	input                            Input
+}
+
+// Plan reads the node and returns what has to change. It writes nothing.
+func (a *Agent) Plan(ctx context.Context, in Input) (*Plan, error) {
+	p := &Plan{agent: a, input: in, Create: dataplane.Plans(nil), Delete: dataplane.Plans(nil)}
+	pods := in.Objects.Pods
+	if a.Pods != nil {
+		pp, err := a.Pods.Plan(ctx, pods)
+		if err != nil {
+			return nil, fmt.Errorf("plan of the Pods: %w", err)
+		}
+		p.Create, p.Delete, pods = pp.Create, pp.Delete, pp.Pods
+	}
+	if err := p.planRules(ctx, pods); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// planRules computes the table for the Pods and what the backends have to change.
+func (p *Plan) planRules(ctx context.Context, pods []*corev1.Pod) error {
+	a := p.agent
+	p.Desired = Resolve(p.input, a.Node, pods)
+	var err error
+	if p.Rules, err = a.Backend.Plan(ctx, p.Table); err != nil {
+		return fmt.Errorf("plan of the rules: %w", err)
+	}
+	var leftovers dataplane.Plans
+	for _, other := range a.Others {
+		plan, err := other.Remove(ctx)
+		if errors.Is(err, dataplane.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("plan of the other backends' removal: %w", err)
+		}
+		leftovers = append(leftovers, plan)
+	}
+	p.Leftovers = leftovers
+	return nil
+}
+
+// Changes lists the changes of all steps in order.
+func (p *Plan) Changes() []dataplane.Change {
+	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Changes()
+}
+
+// Apply makes the changes. When some Pods cannot be made the others are, the
+// rules follow what really lives, and the error names those that failed.
+func (p *Plan) Apply(ctx context.Context) error {
+	podsErr := p.Create.Apply(ctx)
+	if podsErr != nil {
+		if err := p.replan(ctx); err != nil {
+			return errors.Join(podsErr, err)
+		}
+	}
+	err := dataplane.Plans{p.Rules, p.Leftovers, p.Delete}.Apply(ctx)
+	if rec := p.agent.Record; rec != nil {
+		err = errors.Join(err, rec.Record(ctx, p.Desired))
+	}
+	return errors.Join(podsErr, err)
+}
+
+// replan drops the Pods that do not live from what the rules are made for.
+func (p *Plan) replan(ctx context.Context) error {
+	live, err := p.agent.Pods.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list of the live Pods: %w", err)
+	}
+	alive := make(map[string]*corev1.Pod, len(live))
+	for _, pod := range live {
+		alive[pod.Namespace+"/"+pod.Name] = pod
+	}
+	var pods []*corev1.Pod
+	for _, pod := range p.input.Objects.Pods {
+		if pod.Status.PodIP != "" {
+			pods = append(pods, pod)
+		} else if made, ok := alive[pod.Namespace+"/"+pod.Name]; ok {
+			pods = append(pods, made)
+		}
+	}
+	return p.planRules(ctx, pods)
+}
+
+// Down plans to remove everything of ours from the node: rules first, then
+// Pods and their network.
+func (a *Agent) Down(ctx context.Context) (dataplane.Plan, error) {
+	var plans dataplane.Plans
+	for _, b := range append([]dataplane.Backend{a.Backend}, a.Others...) {
+		if b == nil {
+			continue
+		}
+		plan, err := b.Remove(ctx)
+		if errors.Is(err, dataplane.ErrUnsupported) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plan of the rules' removal: %w", err)
+		}
+		plans = append(plans, plan)
+	}
+	if a.Pods != nil {
+		plan, err := a.Pods.Remove(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("plan of the Pods' removal: %w", err)
+		}
+		plans = append(plans, plan)
+	}
+	return plans, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+func downCommand() *cobra.Command {
+	var nf nodeFlags
+	var out outputFlag
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:     "down",
+		Aliases: []string{"cleanup"},
+		Short:   "Remove everything toyproxy made in this node, and nothing else",
+		Long: `Removes rules of every backend and both iptables engines, sets, virtual servers,
+addresses, Pods with their network, and puts back the sysctls that were changed.`,
+		Example: `  sudo toyproxy down
+  sudo toyproxy down --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("down"); err != nil {
+				return err
+			}
+			if err := enterNamespace(nf.netns); err != nil {
+				return err
+			}
+			return runDown(cmd, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
+		},
+	}
+	nf.registerScope(cmd)
+	out.register(cmd, "json")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed and change nothing")
+	return cmd
+}
+
+// downJSON is the stable form of what down did.
+type downJSON struct {
+	DryRun  bool               `json:"dryRun,omitempty"`
+	Changes []dataplane.Change `json:"changes"`
+}
+
+func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
+	sc := nf.scope()
+	unlock, err := lockNode(sc, o.dryRun)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	a, err := buildAgentForDown(nf, sc)
+	if err != nil {
+		return err
+	}
+	plan, err := a.Down(cmd.Context())
+	if err != nil {
+		return err
+	}
+	changes := plan.Changes()
+	if !o.dryRun {
+		if err := plan.Apply(cmd.Context()); err != nil {
+			return err
+		}
+		if err := forgetState(sc); err != nil {
+			return err
+		}
+	}
+	w := cmd.OutOrStdout()
+	switch {
+	case o.json:
+		return printJSON(w, downJSON{o.dryRun, nonNil(changes)})
+	case o.dryRun:
+		printChanges(w, changes, true)
+	case len(changes) == 0:
+		fmt.Fprintln(w, "ok: there was nothing of toyproxy in this node")
+	default:
+		fmt.Fprintf(w, "ok: removed %d things, nothing of toyproxy is left in this node\n", len(changes))
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/toyproxy/toyproxy/agent"
+)
+
+// getFlags are kubectl's, as far as they make sense here.
+type getFlags struct {
+	namespace     string
+	all           bool
+	selector      string
+	noHeaders     bool
+	watch         bool
+	ignoreMissing bool
+	out           outputFlag
+}
+
+func getCommand() *cobra.Command {
+	var src sourceFlags
+	var nf nodeFlags
+	var g getFlags
+	cmd := &cobra.Command{
+		Use:   "get KIND [NAME...]",
+		Short: "Show services, endpoints, endpointslices, pods or frontends",
+		Long: `Shows the objects that live on this node, as the last sync left them; with -f those
+of the manifests instead. KIND is services (svc), endpoints (ep), endpointslices,
+pods (po) or frontends (fe): the table that the backends program. Several kinds
+are joined by commas, and KIND/NAME works too.`,
+		Example: `  toyproxy get pods -o wide
+  toyproxy get svc,endpoints -A
+  toyproxy get frontends -f examples/guestbook`,
+		Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"services", "endpoints", "endpointslices", "pods", "frontends"}, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runGet(cmd, &src, &nf, &g, args)
+		},
+	}
+	src.register(cmd)
+	nf.registerScope(cmd)
+	fl := cmd.Flags()
+	fl.StringVarP(&g.namespace, "namespace", "n", "default", "namespace of the objects")
+	fl.BoolVarP(&g.all, "all-namespaces", "A", false, "objects of all namespaces")
+	fl.StringVarP(&g.selector, "selector", "l", "", "label selector, such as app=web,tier!=db")
+	fl.BoolVar(&g.noHeaders, "no-headers", false, "leave out the header line")
+	fl.BoolVarP(&g.watch, "watch", "w", false, "go on and print objects that change")
+	fl.BoolVar(&g.ignoreMissing, "ignore-not-found", false, "succeed when a named object does not exist")
+	g.out.register(cmd, "wide", "json", "yaml", "name")
+	return cmd
+}
+
+// request is what one get asks for: kinds, names, and which objects of them.
+type request struct {
+	views    []view
+	names    []string
+	selector labels.Selector
+}
+
+func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, args []string) error {
+	req, err := g.request(args)
+	if err != nil {
+		return exit(exitUsage, err)
+	}
+	read := func(ctx context.Context) (agent.Desired, error) { return desired(ctx, cmd.InOrStdin(), src, nf) }
+	d, err := read(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if err := g.print(cmd, req, d); err != nil || !g.watch {
+		return err
+	}
+	return g.follow(cmd, req, d, read)
+}
+
+// request parses "svc,pods NAME" and "svc/web" forms.
+func (g *getFlags) request(args []string) (request, error) {
+	req := request{names: args[1:]}
+	kinds := args[0]
+	if kind, name, ok := strings.Cut(args[0], "/"); ok {
+		kinds, req.names = kind, []string{name}
+		for _, a := range args[1:] {
+			k, n, ok := strings.Cut(a, "/")
+			if !ok || k != kind {
+				return req, fmt.Errorf("%q: with KIND/NAME every argument has that form, of one kind", a)
+			}
+			req.names = append(req.names, n)
+		}
+	}
+	for kind := range strings.SplitSeq(kinds, ",") {
+		v, ok := viewOf(kind)
+		if !ok {
+			return req, fmt.Errorf("there is no kind %q: use services, endpoints, endpointslices, pods or frontends", kind)
+		}
+		req.views = append(req.views, v)
+	}
+	var err error
+	req.selector, err = labels.Parse(g.selector)
+	if err != nil {
+		return req, fmt.Errorf("selector %q: %w", g.selector, err)
+	}
+	return req, nil
+}
+
+// pick returns the rows of a view that the request asks for, and an error for
+// each name that does not exist.
+func (g *getFlags) pick(req request, v view, d agent.Desired) ([]row, error) {
+	var rows []row
+	found := map[string]bool{}
+	for _, r := range v.rows(d) {
+		inScope := g.all || r.namespace == g.namespace
+		named := len(req.names) == 0 || slices.Contains(req.names, r.name)
+		if !inScope || !named || !req.selector.Matches(labels.Set(r.labels)) {
+			continue
+		}
+		found[r.name] = true
+		rows = append(rows, r)
+	}
+	var missing []error
+	for _, n := range req.names {
+		if !found[n] && !g.ignoreMissing {
+			missing = append(missing, fmt.Errorf("%s %q not found in namespace %s", v.plural, n, g.namespace))
+		}
+	}
+	return rows, errors.Join(missing...)
+}
+
+func (g *getFlags) print(cmd *cobra.Command, req request, d agent.Desired) error {
+	var errs []error
+	var all []row
+	printed := 0
+	w := cmd.OutOrStdout()
+	for _, v := range req.views {
+		rows, err := g.pick(req, v, d)
+		errs = append(errs, err)
+		all = append(all, rows...)
+		if g.out.value != "" && g.out.value != "wide" {
+			continue
+		}
+		if len(rows) > 0 && printed > 0 {
+			fmt.Fprintln(w)
+		}
+		if len(rows) > 0 {
+			printed++
+			errs = append(errs, g.table(w, v, rows, len(req.views) > 1, true))
+		}
+	}
+	switch g.out.value {
+	case "json", "yaml":
+		errs = append(errs, g.encode(w, req, all))
+	case "name":
+		for _, r := range all {
+			fmt.Fprintf(w, "%s/%s\n", r.resource, r.name)
+		}
+	}
+	if len(all) == 0 && len(req.names) == 0 && g.out.value != "json" && g.out.value != "yaml" {
+		where := "in " + g.namespace + " namespace"
+		if g.all {
+			where = "in any namespace"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "No resources found %s.\n", where)
+	}
+	return errors.Join(errs...)
+}
+
+func (g *getFlags) table(w io.Writer, v view, rows []row, prefix, header bool) error {
+	c := newColumns(w)
+	cells := func(ns string, cells, wide []string) []string {
+		if g.out.value == "wide" {
+			cells = append(slices.Clone(cells), wide...)
+		}
+		if g.all {
+			cells = append([]string{ns}, cells...)
+		}
+		return cells
+	}
+	if header && !g.noHeaders {
+		c.row(cells("NAMESPACE", v.header, v.wide)...)
+	}
+	for _, r := range rows {
+		out := slices.Clone(r.cells)
+		if prefix {
+			out[0] = r.resource + "/" + out[0]
+		}
+		c.row(cells(r.namespace, out, r.wide)...)
+	}
+	return c.flush()
+}
+
+// encode prints one object, or a List as kubectl does.
+func (g *getFlags) encode(w io.Writer, req request, rows []row) error {
+	var value any
+	if len(req.names) == 1 && len(rows) == 1 {
+		value = rows[0].object
+	} else {
+		items := make([]any, len(rows))
+		for i, r := range rows {
+			items[i] = r.object
+		}
+		value = list{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: items}
+	}
+	if g.out.isJSON() {
+		return printJSON(w, value)
+	}
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("YAML of the objects: %w", err)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+type list struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []any `json:"items"`
+}
+
+// watchInterval is how often the state directory is read again.
+const watchInterval = time.Second
+
+// follow prints the rows that changed, each time something did.
+func (g *getFlags) follow(cmd *cobra.Command, req request, last agent.Desired, read func(context.Context) (agent.Desired, error)) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := read(cmd.Context())
+		if err != nil {
+			return err
+		}
+		for _, v := range req.views {
+			before := map[string]string{}
+			for _, r := range v.rows(last) {
+				before[r.namespace+"/"+r.name] = v.fingerprint(r)
+			}
+			rows, _ := g.pick(req, v, now)
+			rows = slices.DeleteFunc(rows, func(r row) bool { return before[r.namespace+"/"+r.name] == v.fingerprint(r) })
+			if err := g.table(cmd.OutOrStdout(), v, rows, len(req.views) > 1, false); err != nil {
+				return err
+			}
+		}
+		last = now
+	}
+}
+
+// fingerprint is what a watcher compares: everything but the age.
+func (v view) fingerprint(r row) string {
+	parts := slices.Sorted(maps.Keys(r.labels))
+	for i, c := range r.cells {
+		if v.header[i] != "AGE" {
+			parts = append(parts, c)
+		}
+	}
+	return strings.Join(append(parts, r.wide...), "\x00")
+}

@@ -1,0 +1,78 @@
+// Command toyproxy gives any Linux box Kubernetes Services: it reads manifests,
+// matches Pods against Services and programs ClusterIPs into the kernel.
+//
+// This package is the command tree and the wiring of the other packages, and
+// nothing else: each command reads its flags, builds the parts, calls the agent
+// and prints what came back.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Exit codes, as `toyproxy help exit-codes` lists them.
+const (
+	exitFailed      = 1
+	exitChanges     = 2
+	exitFindings    = 3
+	exitUsage       = 64
+	exitBadManifest = 65
+	exitUnsupported = 69
+	exitNeedsRoot   = 77
+)
+
+// exitError carries the exit code of an error; a nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exit returns an error that ends the program with the code, silently if err is nil.
+func exit(code int, err error) error { return &exitError{code, err} }
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run executes one command line and returns the exit code.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var coded *exitError
+	silent := errors.As(err, &coded) && coded.err == nil
+	if !silent {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.Is(err, dataplane.ErrUnsupported):
+		return exitUnsupported
+	}
+	return exitFailed
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// planJSON is the stable form of a plan, and of what verify found.
+type planJSON struct {
+	Manifests string             `json:"manifests"`
+	Backend   string             `json:"backend"`
+	Add       int                `json:"add"`
+	Change    int                `json:"change"`
+	Remove    int                `json:"remove"`
+	Changes   []dataplane.Change `json:"changes"`
+	Problems  []problemJSON      `json:"problems"`
+}
+
+func makePlanJSON(nf *nodeFlags, p *nodePlan, changes []dataplane.Change) planJSON {
+	add, update, remove := countChanges(changes)
+	return planJSON{p.source.description, string(nf.backend.resolve()), add, update, remove,
+		nonNil(changes), problemsJSON(p.Problems)}
+}
+
+func planCommand() *cobra.Command {
+	var src sourceFlags
+	var nf nodeFlags
+	var out outputFlag
+	var detailed, brief bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what sync would change, and why",
+		Long: `Reads the manifests and the kernel and lists each change with its sign (+ added,
+~ changed, - removed), the object it serves, the reason, and the exact lines.
+Changes nothing.`,
+		Example: `  sudo toyproxy plan -f examples/guestbook
+  sudo toyproxy plan --detailed-exitcode --brief; echo $?`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := readNode(cmd, &src, &nf, "plan")
+			if err != nil {
+				return err
+			}
+			changes := p.Changes()
+			if out.isJSON() {
+				err = printJSON(cmd.OutOrStdout(), makePlanJSON(&nf, p, changes))
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", p.source.description)
+				printProblems(cmd.ErrOrStderr(), p.Problems)
+				printChanges(cmd.OutOrStdout(), changes, !brief)
+			}
+			if err != nil {
+				return err
+			}
+			if err := p.badManifest(); err != nil {
+				return err
+			}
+			if detailed && len(changes) > 0 {
+				return exit(exitChanges, nil)
+			}
+			return nil
+		},
+	}
+	src.register(cmd)
+	nf.register(cmd)
+	out.register(cmd, "json")
+	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
+	cmd.Flags().BoolVar(&brief, "brief", false, "leave out the exact lines")
+	return cmd
+}
+
+func verifyCommand() *cobra.Command {
+	var src sourceFlags
+	var nf nodeFlags
+	var out outputFlag
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare the kernel with the desired state",
+		Long: `Finds what somebody else changed: a rule deleted, a chain flushed, a jump gone, a
+virtual or real server, a weight, an address, a Pod. Exits with 3 and the list
+when it found any. 'toyproxy sync' repairs exactly that.`,
+		Example: `  sudo toyproxy verify && echo the kernel is as it should be`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := readNode(cmd, &src, &nf, "verify")
+			if err != nil {
+				return err
+			}
+			changes := p.Changes()
+			w := cmd.OutOrStdout()
+			switch {
+			case out.isJSON():
+				err = printJSON(w, makePlanJSON(&nf, p, changes))
+			case len(changes) == 0:
+				printProblems(cmd.ErrOrStderr(), p.Problems)
+				fmt.Fprintf(w, "ok: %s, as desired\n", tally(p.Plan, nf.backend.resolve()))
+			default:
+				printProblems(cmd.ErrOrStderr(), p.Problems)
+				for _, c := range changes {
+					fmt.Fprintln(w, printable(c.String()))
+				}
+				fmt.Fprintf(w, "%d findings. To repair them: sudo toyproxy sync\n", len(changes))
+			}
+			if err != nil {
+				return err
+			}
+			if len(changes) > 0 {
+				return exit(exitFindings, nil)
+			}
+			return p.badManifest()
+		},
+	}
+	src.register(cmd)
+	nf.register(cmd)
+	out.register(cmd, "json")
+	return cmd
+}
+
+// readNode enters the namespace and plans, for commands that only look.
+func readNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, what string) (*nodePlan, error) {
+	if err := needRoot(what); err != nil {
+		return nil, err
+	}
+	if err := enterNamespace(nf.netns); err != nil {
+		return nil, err
+	}
+	p, err := planNode(cmd, src, nf, nf.scope())
+	if err != nil {
+		return nil, err
+	}
+	return p, p.strict(src.strict)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+func syncCommand() *cobra.Command {
+	var src sourceFlags
+	var nf nodeFlags
+	var out outputFlag
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "sync",
+		Short: "Make Pods and kernel match the manifests, once",
+		Long: `One pass: objects, Pods, endpoints, kernel; then it returns. Nothing of toyproxy
+stands in the path of a packet, and nothing but the Pods' own processes stays.
+A second pass changes nothing and says so.`,
+		Example: `  sudo toyproxy sync
+  sudo toyproxy sync -f examples/guestbook --backend ipvs
+  sudo toyproxy sync --netns lab --dry-run`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("sync"); err != nil {
+				return err
+			}
+			if err := enterNamespace(nf.netns); err != nil {
+				return err
+			}
+			return runSync(cmd, &src, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
+		},
+	}
+	src.register(cmd)
+	nf.register(cmd)
+	out.register(cmd, "json")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and change nothing")
+	return cmd
+}
+
+type syncOptions struct{ json, dryRun bool }
+
+// syncJSON is the stable form of what sync did.
+type syncJSON struct {
+	Manifests string             `json:"manifests"`
+	Backend   string             `json:"backend"`
+	DryRun    bool               `json:"dryRun,omitempty"`
+	Pods      int                `json:"pods"`
+	Services  int                `json:"services"`
+	Frontends int                `json:"frontends"`
+	Endpoints int                `json:"endpoints"`
+	Changes   []dataplane.Change `json:"changes"`
+	Problems  []problemJSON      `json:"problems"`
+}
+
+func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions) error {
+	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	start := time.Now()
+	sc := nf.scope()
+	unlock, err := lockNode(sc, o.dryRun)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	p, err := planNode(cmd, src, nf, sc)
+	if err != nil {
+		return err
+	}
+	if !o.json {
+		fmt.Fprintf(stdout, "manifests  %s\n", p.source.description)
+		printProblems(stderr, p.Problems)
+	}
+	if err := p.strict(src.strict); err != nil {
+		return err
+	}
+	changes := p.Changes()
+	var applyErr error
+	if !o.dryRun {
+		applyErr = p.Apply(ctx)
+	}
+	switch {
+	case o.json:
+		err = printJSON(stdout, syncJSON{
+			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun,
+			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
+			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Problems: problemsJSON(p.Problems)})
+	case o.dryRun:
+		printChanges(stdout, changes, true)
+	case applyErr == nil:
+		report(stdout, nf, p, time.Since(start))
+	}
+	if applyErr != nil {
+		return applyErr
+	}
+	if err != nil {
+		return err
+	}
+	return p.badManifest()
+}
+
+// report prints what sync did: at most six lines and one command to try.
+func report(w io.Writer, nf *nodeFlags, p *nodePlan, took time.Duration) {
+	backend := nf.backend.resolve()
+	if len(p.Changes()) == 0 {
+		fmt.Fprintf(w, "ok         nothing changed: %s\n", tally(p.Plan, backend))
+		return
+	}
+	step := func(name string, plan dataplane.Plan, what string) {
+		add, update, remove := countChanges(plan.Changes())
+		fmt.Fprintf(w, "%-10s %s (+%d ~%d -%d)\n", name, what, add, update, remove)
+	}
+	step("pods", dataplane.Plans{p.Create, p.Delete}, fmt.Sprintf("%d", len(p.Pods)))
+	step(string(backend), p.Rules, fmt.Sprintf("%d frontends, %d endpoints", len(p.Table.Frontends), p.EndpointCount()))
+	if n := len(p.Leftovers.Changes()); n > 0 {
+		step("leftovers", p.Leftovers, "of other backends removed")
+	}
+	fmt.Fprintf(w, "Ready in %.1fs. Not watching: run sync again after a change.\n", took.Seconds())
+	if try := p.suggestion(); try != "" {
+		fmt.Fprintf(w, "\nTry:   %s\nUndo:  sudo toyproxy down\n", try)
+	}
+}
+
+func tally(p *agent.Plan, backend backendName) string {
+	return fmt.Sprintf("%d Pods, %d Services, %d frontends, %d endpoints on %s",
+		len(p.Pods), len(p.Objects.Services), len(p.Table.Frontends), p.EndpointCount(), backend)
+}
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}

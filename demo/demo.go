@@ -1,0 +1,63 @@
+// Package demo holds the built-in manifests and the lessons that `toyproxy demo`
+// plays on the real kernel.
+//
+// A scenario runs in namespaces of its own (Sandbox), uses nothing but the
+// commands a learner can type, prints each with what it answered, and fails
+// when what it shows does not hold. It knows no internals of the product: it
+// stands outside, in front of the command line.
+package demo
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io"
+)
+
+// Manifests are the built-in ones, below "manifests".
+//
+//go:embed manifests
+var Manifests embed.FS
+
+// Scenario is one lesson.
+type Scenario struct {
+	// Name is what `toyproxy demo NAME` takes.
+	Name string
+	// Short says on one line what is shown.
+	Short string
+	run   func(context.Context, *stage) error
+}
+
+// Scenarios lists the lessons in the order in which they are best seen.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"service", "a ClusterIP outlives its Pods: selectors, endpoints, kernel rules (t0 to t4)", playService},
+	}
+}
+
+// Find returns the scenario of that name.
+func Find(name string) (Scenario, error) {
+	for _, s := range Scenarios() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Scenario{}, fmt.Errorf("there is no scenario %q: 'toyproxy demo' lists them", name)
+}
+
+// Options say how a scenario is played.
+type Options struct {
+	// Backend is the value of --backend.
+	Backend string
+	// Self is the path of the toyproxy binary that the commands call.
+	Self string
+	// Dir is an existing directory for the scenario's manifests.
+	Dir string
+	Out io.Writer
+}
+
+// Play runs the scenario in the namespaces of the calling process, which are
+// to be a sandbox. The error names the first thing that did not hold.
+func (s Scenario) Play(ctx context.Context, o Options) error {
+	return s.run(ctx, &stage{Options: o})
+}
