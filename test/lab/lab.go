@@ -35,6 +35,9 @@ const (
 	Uplink = "eth0"
 	// Bridge joins the node's Pods; it bears the address .1 of the Pod range.
 	Bridge = "br0"
+
+	// portIndex is above every link index the kernel hands out in a lab.
+	portIndex = 10_000
 )
 
 // Lab is a node and what surrounds it.
@@ -228,6 +231,9 @@ func wire(bridgeOwner *Host, bridge, port string, h *Host, link string) {
 			return fmt.Errorf("bridge %s: %w", bridge, err)
 		}
 		la.MasterIndex = br.Attrs().Index
+		// With the same index at both ends the kernel takes a veth for a
+		// physical link, and may take a second to notice that it is up.
+		la.Index = portIndex + int(h.space)
 		v := &netlink.Veth{LinkAttrs: la, PeerName: link, PeerNamespace: netlink.NsFd(int(h.space))}
 		if err := nl.LinkAdd(v); err != nil {
 			return fmt.Errorf("link %s: %w", port, err)

@@ -13,36 +13,35 @@ import (
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 // TestReach proves that every host of the lab reaches every other, with its
-// own source address, over each protocol and family.
+// own source address, over each protocol and family. SCTP is tried between
+// hosts of one address only: it tells the peer about all addresses there are,
+// and picks.
 func TestReach(t *testing.T) {
 	l := New(t, SecondNode())
-	hosts := append([]*Host{l.Node, l.Outside, l.Second, l.Remote}, l.Pods...)
-	protocols := []dataplane.Protocol{dataplane.TCP, dataplane.UDP}
-	if SCTP.Missing() == nil {
-		protocols = append(protocols, dataplane.SCTP)
-	}
+	nodes, others := []*Host{l.Node, l.Second}, append([]*Host{l.Outside, l.Remote}, l.Pods...)
+	reachAll(t, dataplane.TCP, append(nodes, others...))
+	reachAll(t, dataplane.UDP, append(nodes, others...))
+	t.Run("sctp", func(t *testing.T) {
+		Require(t, SCTP)
+		reachAll(t, dataplane.SCTP, others)
+	})
+}
+
+func reachAll(t *testing.T, p dataplane.Protocol, hosts []*Host) {
+	t.Helper()
 	for _, h := range hosts {
-		for _, p := range protocols {
-			h.Serve(p, 8080)
-		}
+		h.Serve(p, 8080)
 	}
 	for _, from := range hosts {
 		for _, to := range hosts {
-			for _, p := range protocols {
-				for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
-					reach(t, from, to, p, f)
+			for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
+				at := netip.AddrPortFrom(to.Addr(f), 8080)
+				out := Probe(from, p, at, Options{})
+				if out.Fate != OK || out.Endpoint != to.Name || out.Local != at || out.Masqueraded() {
+					t.Errorf("%s to %s, %s %s: %s", from.Name, to.Name, p, f, out)
 				}
 			}
 		}
-	}
-}
-
-func reach(t *testing.T, from, to *Host, p dataplane.Protocol, f dataplane.Family) {
-	t.Helper()
-	at := netip.AddrPortFrom(to.Addr(f), 8080)
-	out := Probe(from, p, at, Options{})
-	if out.Fate != OK || out.Endpoint != to.Name || out.Local != at || out.Masqueraded() {
-		t.Errorf("%s to %s, %s %s: %s", from.Name, to.Name, p, f, out)
 	}
 }
 
@@ -69,8 +68,10 @@ func TestFates(t *testing.T) {
 		{"closed UDP port, IPv6", udp, "[fd00:10:244::12]:81", short, Refused},
 		{"nobody's Service", tcp, "10.96.0.10:80", short, Timeout},
 		{"nobody's Service, UDP, IPv6", udp, "[fd00:10:96::a]:80", short, Timeout},
-		{"no route", tcp, "198.51.100.1:80", second, Unreachable},
+		// Without the limit of ICMP, Linux 6.1 tells one source of a missing
+		// route once a second: the datagram has to come first.
 		{"no route, UDP", udp, "198.51.100.1:80", short, Unreachable},
+		{"no route", tcp, "198.51.100.1:80", second, Unreachable},
 		{"no route, IPv6", tcp, "[fd00:198::1]:80", second, Unreachable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
