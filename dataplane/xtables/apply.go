@@ -66,29 +66,32 @@ func restore(ctx context.Context, k kernel, d Delta) error {
 
 // piecemeal makes the changes of a refused delta in parts: first all new chains
 // without rules, so that every part can lead to every chain; then the rules, in
-// halves of halves until the refused chains stand alone; then jumps and
-// deletions. A chain that is refused keeps what it held.
+// halves of halves until the refused chains stand alone; then jumps; then the
+// deletions, after all that is to go was emptied. A chain that is refused keeps
+// what it held.
 func piecemeal(ctx context.Context, k kernel, d Delta) error {
-	var created, written, finish []Edit
+	var created, written, jumps, emptied, erased []Edit
 	for _, e := range d.Edits {
+		bare := e
+		bare.rules, bare.erase = nil, false
 		switch {
-		case e.base || e.erase || e.Op == dataplane.Remove:
-			finish = append(finish, e)
-			continue
+		case e.base:
+			jumps = append(jumps, e)
+		case e.Op == dataplane.Remove:
+			emptied, erased = append(emptied, bare), append(erased, e)
 		case e.Op == dataplane.Add:
-			bare := e
-			bare.rules = nil
-			created = append(created, bare)
+			created, written = append(created, bare), append(written, e)
+		default:
+			written = append(written, e)
 		}
-		written = append(written, e)
 	}
 	if err := restore(ctx, k, Delta{Family: d.Family, Edits: created}); err != nil {
 		return err
 	}
-	b := bisection{kernel: k, family: d.Family}
-	b.try(ctx, written)
-	b.removal = d.Removal
-	b.try(ctx, finish)
+	b := bisection{kernel: k, family: d.Family, removal: d.Removal}
+	for _, edits := range [][]Edit{written, jumps, emptied, erased} {
+		b.try(ctx, edits)
+	}
 	return b.result()
 }
 

@@ -36,6 +36,7 @@ type Edit struct {
 	rules   []string // new content of our chain
 	deletes []string // rules to delete one by one, of a built-in chain
 	inserts []string // rules to put at the top of a built-in chain
+	appends []string // rules to put at the end of a built-in chain
 	erase   bool     // delete the chain at the end
 }
 
@@ -124,16 +125,12 @@ func diffChain(c Chain, have State) (Edit, bool) {
 }
 
 // diffJumps compares the jumps of each built-in chain. When they differ, all of
-// them are taken out and put at the top in order, in the same transaction.
+// them are taken out and put back in order, in the same transaction.
 func diffJumps(want Ruleset, have State) []Edit {
 	var out []Edit
 	for _, at := range places(want, have) {
-		var wanted []string
-		for _, j := range want.Jumps {
-			if j.Table == at.Table && j.Base == at.Base {
-				wanted = append(wanted, j.Rule)
-			}
-		}
+		top, end := wantedJumps(want, at)
+		wanted := slices.Concat(top, end)
 		held := have.jumps(at.Table, at.Base)
 		if slices.Equal(wanted, held) {
 			continue
@@ -142,12 +139,26 @@ func diffJumps(want Ruleset, have State) []Edit {
 		out = append(out, Edit{
 			Op: jumpOp(missing, surplus), Table: at.Table, Chain: at.Base, base: true,
 			Reason: jumpReason(at.Base, missing, surplus, wanted), Lines: lines(at.Base, surplus, missing),
-			deletes: held, inserts: wanted,
+			deletes: held, inserts: top, appends: end,
 			// A base chain that we brought into being goes with its last rule.
 			erase: len(wanted) == 0 && dispensable(have, at),
 		})
 	}
 	return out
+}
+
+// wantedJumps are the jumps wanted in a built-in chain, by where they stand.
+func wantedJumps(want Ruleset, at Jump) (top, end []string) {
+	for _, j := range want.Jumps {
+		switch {
+		case j.Table != at.Table || j.Base != at.Base:
+		case j.Last:
+			end = append(end, j.Rule)
+		default:
+			top = append(top, j.Rule)
+		}
+	}
+	return top, end
 }
 
 func jumpOp(missing, surplus []string) dataplane.Op {

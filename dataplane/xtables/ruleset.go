@@ -39,6 +39,9 @@ type Jump struct {
 	// Rule is the rule without "-A BASE", spelled as iptables-save prints it.
 	// Its target is a chain of ours.
 	Rule string
+	// Last puts the jump at the end of the chain, so that it comes after all
+	// rules of others and only before the policy; else it is put at the top.
+	Last bool
 }
 
 // Ruleset is the whole desired state of one family: every chain of ours and
@@ -48,9 +51,10 @@ type Ruleset struct {
 	// Chains are in the order in which they take effect when they cannot be
 	// changed all at once: a chain before those that lead to it.
 	Chains []Chain
-	// Jumps of one base chain stand in that order, together, at its top when
-	// they are inserted. A foreign rule that is put before them later stays
-	// there: other programs want to be first too, and a war helps nobody.
+	// Jumps of one base chain stand in that order, those with Last behind the
+	// others. The position is taken when they are inserted. A foreign rule that
+	// is put before them later stays there: other programs want to be first
+	// too, and a war helps nobody.
 	Jumps []Jump
 }
 
@@ -118,6 +122,9 @@ func (s *script) write(t Table, edits []Edit) {
 		}
 		for n, r := range e.inserts {
 			s.line(i, "-I", e.Chain, strconv.Itoa(n+1), r)
+		}
+		for _, r := range e.appends {
+			s.line(i, "-A", e.Chain, r)
 		}
 	}
 	for i, e := range edits {

@@ -1,0 +1,137 @@
+package iptables
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// dispatch builds the chains that lead a packet to the chain of its frontend.
+type dispatch struct {
+	family dataplane.Family
+	node   dataplane.Node
+	// at holds the frontends of each address, by its digits. Node addresses are
+	// in it too when there are NodePorts, with what frontends they have besides.
+	at map[string][]dataplane.Frontend
+	// nodeAddrs are the addresses that NodePorts answer on.
+	nodeAddrs []netip.Addr
+	chains    []xtables.Chain
+}
+
+// dispatchChains are the chains from TOY-SERVICES to the frontends, a chain
+// before those that lead to it.
+func dispatchChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
+	d := dispatch{family: f, node: t.Node, at: map[string][]dataplane.Frontend{}}
+	var nodePorts []dataplane.Frontend
+	for _, fe := range t.Frontends {
+		if fe.Kind == dataplane.NodePort {
+			nodePorts = append(nodePorts, fe)
+			continue
+		}
+		key := digits(fe.Addr)
+		d.at[key] = append(d.at[key], fe)
+	}
+	if len(nodePorts) > 0 {
+		d.nodeAddrs = t.Node.Addrs
+		for _, a := range t.Node.Addrs {
+			d.at[digits(a)] = append(d.at[digits(a)], nil...)
+		}
+		d.portChains(netip.Addr{}, nodePortsChain, nodePorts, "")
+	}
+	keys := make([]string, 0, len(d.at))
+	for k := range d.at {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	d.root(grow(keys, d.size))
+	return d.chains
+}
+
+// size is the number of entries that an address makes in a list: its frontends,
+// or one when they have a chain of their own.
+func (d *dispatch) size(key string) int {
+	if n := len(d.at[key]); n >= 1 && n <= bucket {
+		return n
+	}
+	return 1
+}
+
+// root adds TOY-SERVICES. It calls its parts, where they continue in theirs: so
+// a packet that falls out of any of them comes back here, to meet the rules for
+// addresses that no frontend has.
+func (d *dispatch) root(t tree) {
+	rules := d.entries(t, jump)
+	for _, r := range d.node.ServiceRanges {
+		rules = append(rules, rule(to(r), jump(dropChain)))
+	}
+	d.chains = append(d.chains, natChain(servicesChain, rules...))
+}
+
+// part adds the chain of a part of the tree.
+func (d *dispatch) part(t tree) string {
+	name := prefixChain(prefixOf(d.family, t.prefix))
+	rules := d.entries(t, goTo)
+	d.chains = append(d.chains, natChain(name, rules...))
+	return name
+}
+
+// entries are the rules that lead on from a tree: first to frontends and parts,
+// then for the ports that those addresses do not have.
+func (d *dispatch) entries(t tree, lead func(string) string) []string {
+	var rules, last []string
+	take := func(key string, list bool) {
+		r, l := d.address(key, list, lead)
+		rules, last = append(rules, r...), append(last, l...)
+	}
+	if t.kids == nil {
+		for _, key := range t.keys {
+			take(key, true)
+		}
+	}
+	for _, kid := range t.kids {
+		if len(kid.keys) == 1 {
+			take(kid.keys[0], false)
+			continue
+		}
+		rules = append(rules, rule(to(prefixOf(d.family, kid.prefix)), lead(d.part(kid))))
+	}
+	return append(rules, last...)
+}
+
+// address are the rules for one address: its frontends and, apart, what becomes
+// of its other ports. In a list frontends stand one by one; elsewhere more than
+// one has a chain of the address, so that no chain has many rules.
+func (d *dispatch) address(key string, list bool, lead func(string) string) (rules, last []string) {
+	match := prefixOf(d.family, key)
+	frontends := d.at[key]
+	rest := d.otherPorts(match.Addr())
+	if len(frontends) > bucket || len(frontends) > 1 && !list {
+		name := addressChain(match.Addr())
+		d.portChains(match.Addr(), name, frontends, rest)
+		return []string{rule(to(match), lead(name))}, nil
+	}
+	for _, fe := range frontends {
+		rules = append(rules, rule(to(match), port(fe.Protocol, fe.Port), lead(frontendChain(fe.Key))))
+	}
+	if rest != "" {
+		last = []string{rule(to(match), rest)}
+	}
+	return rules, last
+}
+
+// otherPorts is what happens to packets to an address of a frontend on a port
+// that none has: a ClusterIP refuses, a node address may have it as a NodePort,
+// at any other address it is none of our business.
+func (d *dispatch) otherPorts(a netip.Addr) string {
+	if slices.Contains(d.nodeAddrs, a) {
+		return goTo(nodePortsChain)
+	}
+	for _, r := range d.node.ServiceRanges {
+		if r.Contains(a) {
+			return jump(refuseChain)
+		}
+	}
+	return ""
+}

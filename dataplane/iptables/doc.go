@@ -1,0 +1,26 @@
+// Package iptables is the backend that makes the kernel match a table with
+// iptables rules, on either engine.
+//
+// It decides no policy and reads no Kubernetes object: the table has every
+// decision in it. It stands between the table and package xtables, which
+// compares rules with the kernel's and loads them:
+//
+//	dataplane.Table ─▶ rules (this package, pure) ─▶ xtables.Ruleset ─▶ kernel
+//
+// # Shape of the rules
+//
+// A packet finds its frontend in a tree over the digits of its destination
+// address (dispatch.go, tree.go), then over protocol and port (ports.go). The
+// frontend's chain looks at where the packet comes from (frontend.go) and leads
+// to the chain of an endpoint set, which picks one endpoint by chance, in a tree
+// again (pick.go). So what one packet costs grows with the logarithm of the
+// number of frontends and endpoints. Chains that do not depend on the table are
+// in fixed.go; source rewriting of packets that come back to their own endpoint
+// is in hairpin.go. docs/packet-path.md draws it.
+//
+// Names of chains depend only on what the chain is for (names.go), so that a
+// changed endpoint changes only the chains of its set, and an added frontend
+// only those on the way to it.
+//
+// All files but backend.go are pure.
+package iptables

@@ -1,0 +1,87 @@
+package iptables
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// rule joins the parts of a rule that are not empty.
+func rule(parts ...string) string {
+	var b strings.Builder
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(p)
+	}
+	return b.String()
+}
+
+// to matches packets to a range of addresses. The range of all addresses is no
+// match at all: iptables-save does not print it.
+func to(p netip.Prefix) string { return address("-d", p) }
+
+// from matches packets from a range of addresses.
+func from(p netip.Prefix) string { return address("-s", p) }
+
+// notFrom matches packets from anywhere but a range of addresses.
+func notFrom(p netip.Prefix) string { return "! -s " + p.Masked().String() }
+
+func address(flag string, p netip.Prefix) string {
+	if p.Bits() == 0 {
+		return ""
+	}
+	return flag + " " + p.Masked().String()
+}
+
+// single is the prefix of one address.
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// port matches a protocol and one destination port.
+func port(p dataplane.Protocol, n uint16) string {
+	return fmt.Sprintf("-p %s -m %s --dport %d", p, p, n)
+}
+
+// ports matches a protocol and a range of destination ports.
+func ports(p dataplane.Protocol, low, high uint16) string {
+	if low == 0 && high == 65535 {
+		return "-p " + p.String()
+	}
+	return fmt.Sprintf("-p %s -m %s --dport %d:%d", p, p, low, high)
+}
+
+// fromNode matches packets whose source is an address of the node.
+const fromNode = "-m addrtype --src-type LOCAL"
+
+// jump calls a chain; a packet that falls out of it comes back.
+func jump(chain string) string { return "-j " + chain }
+
+// goTo continues in a chain; a packet that falls out of it goes back to where
+// the chain before was called from.
+func goTo(chain string) string { return "-g " + chain }
+
+// digits cuts an address into its hexadecimal digits, 8 or 32.
+func digits(a netip.Addr) string {
+	raw := a.AsSlice()
+	out := make([]byte, 0, 2*len(raw))
+	for _, b := range raw {
+		out = append(out, b>>4, b&15)
+	}
+	return string(out)
+}
+
+// prefixOf turns digits back into a range of addresses.
+func prefixOf(f dataplane.Family, digits string) netip.Prefix {
+	raw := make([]byte, f.Bits()/8)
+	for i := range len(digits) {
+		raw[i/2] |= digits[i] << (4 * (1 - i%2))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	return netip.PrefixFrom(a, 4*len(digits))
+}

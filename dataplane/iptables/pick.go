@@ -1,0 +1,151 @@
+package iptables
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// resolution is the number of steps in which the kernel's statistic match
+// counts chances: 31 bits.
+const resolution = 1 << 31
+
+// pickChains are the chains that choose an endpoint of a set, deepest first. Up
+// to a bucket of endpoints are a list of rules, each taken with the chance that
+// gives its endpoint the right share of what the rules before it left over; more
+// are split into parts that are chosen the same way, so that the rules a packet
+// meets grow with the logarithm of their number. The last rule of each list is
+// unconditional: rounding cannot let a packet through.
+func pickChains(s dataplane.EndpointSet) []xtables.Chain {
+	p := picker{set: s}
+	p.chain("", s.Endpoints, p.remembered())
+	return p.chains
+}
+
+// picker collects the chains of one set.
+type picker struct {
+	set    dataplane.EndpointSet
+	chains []xtables.Chain
+}
+
+// chain adds the chain for a part of the endpoints, after the chains it leads
+// to. first are rules that stand before the choice.
+func (p *picker) chain(path string, eps []dataplane.Endpoint, first []string) {
+	parts := split(eps)
+	weights := make([]uint64, len(parts))
+	for i, part := range parts {
+		weights[i] = weight(part)
+	}
+	rules := first
+	for i, chance := range chances(weights) {
+		if len(parts[i]) == 1 {
+			rules = append(rules, p.deliver(statistic(chance), parts[i][0]))
+			continue
+		}
+		sub := strings.TrimPrefix(path+"."+strconv.Itoa(i), ".")
+		p.chain(sub, parts[i], nil)
+		rules = append(rules, rule(statistic(chance), goTo(setChain(p.set.Name, sub))))
+	}
+	p.chains = append(p.chains, xtables.Chain{Table: xtables.NAT, Name: setChain(p.set.Name, path), For: p.set.Service, Rules: rules})
+}
+
+// split cuts endpoints into at most a bucket of parts of equal length; up to a
+// bucket of endpoints into single ones.
+func split(eps []dataplane.Endpoint) [][]dataplane.Endpoint {
+	n := len(eps)
+	if n > bucket {
+		n = min(bucket, (len(eps)+bucket-1)/bucket)
+	}
+	parts := make([][]dataplane.Endpoint, n)
+	for i := range parts {
+		parts[i] = eps[i*len(eps)/n : (i+1)*len(eps)/n]
+	}
+	return parts
+}
+
+// weight adds up the weights of endpoints.
+func weight(eps []dataplane.Endpoint) uint64 {
+	var w uint64
+	for _, e := range eps {
+		w += uint64(max(e.Weight, 1))
+	}
+	return w
+}
+
+// chances returns for each weight the chance, in steps of the kernel's
+// resolution, with which its rule has to be taken by a packet that reaches it.
+// Each is computed from what the rounded ones before it really leave over, so
+// that errors do not add up. The last is certain.
+func chances(weights []uint64) []uint32 {
+	var total float64
+	for _, w := range weights {
+		total += float64(w)
+	}
+	out := make([]uint32, len(weights))
+	left := 1.0
+	for i, w := range weights {
+		if i == len(weights)-1 {
+			out[i] = resolution
+			break
+		}
+		steps := math.Round(float64(w) / total / left * resolution)
+		// Neither never nor always: an endpoint of the least weight must stay
+		// reachable, and those behind it too.
+		steps = min(max(steps, 1), resolution-1)
+		out[i] = uint32(steps)
+		left *= 1 - steps/resolution
+	}
+	return out
+}
+
+// statistic matches by chance; certainty needs no match.
+func statistic(steps uint32) string {
+	if steps == resolution {
+		return ""
+	}
+	return fmt.Sprintf("-m statistic --mode random --probability %.11f", float64(steps)/resolution)
+}
+
+// deliver sends the packets that match to an endpoint, and with affinity
+// remembers the client. The chance is tested first: remembering is a match too,
+// and has its effect when it is reached.
+func (p *picker) deliver(match string, e dataplane.Endpoint) string {
+	if p.set.Affinity > 0 {
+		match = rule(match, "-m recent --set", p.list(e))
+	}
+	return p.dnat(match, e)
+}
+
+// dnat rewrites the destination of the packets that match.
+func (p *picker) dnat(match string, e dataplane.Endpoint) string {
+	return rule("-p "+p.set.Protocol.String(), match, "-j DNAT --to-destination "+e.Addr.String())
+}
+
+// list names the memory of an endpoint's clients, one entry an address.
+func (p *picker) list(e dataplane.Endpoint) string {
+	mask := "255.255.255.255"
+	if e.Addr.Addr().Is6() {
+		mask = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+	}
+	return "--name " + recentList(p.set, e) + " --mask " + mask + " --rsource"
+}
+
+// remembered are the rules that send a client back to the endpoint that served
+// it last. They are a list of all endpoints: the kernel remembers clients by
+// list, and at most 100 in each.
+func (p *picker) remembered() []string {
+	if p.set.Affinity <= 0 {
+		return nil
+	}
+	seconds := max(1, int(math.Ceil(p.set.Affinity.Seconds())))
+	out := make([]string, 0, len(p.set.Endpoints)+bucket)
+	for _, e := range p.set.Endpoints {
+		match := fmt.Sprintf("-m recent --update --seconds %d --reap %s", seconds, p.list(e))
+		out = append(out, p.dnat(match, e))
+	}
+	return out
+}
