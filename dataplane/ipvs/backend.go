@@ -1,0 +1,176 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/sysctl"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// Config is what a Backend is made from.
+type Config struct {
+	// Scheduler is the IPVS scheduler of every virtual server; empty means "rr".
+	// Where the weights of a set differ, "wrr" takes the place of "rr".
+	Scheduler string
+	// Families are those to program; nil means all that the node has.
+	Families []dataplane.Family
+	// StateDir is the folder of the node's state. The backend keeps in it what
+	// kernel parameters were before; empty means "/run/toyproxy".
+	StateDir string
+	// Engine is the implementation of iptables; xtables.Auto detects it.
+	Engine xtables.Engine
+}
+
+// Backend makes the kernel match a table by means of IPVS. It implements
+// dataplane.Backend. It keeps nothing between calls but the memory that modules
+// have been asked for. A Backend may be used from one goroutine at a time.
+type Backend struct {
+	config  Config
+	modules sync.Once
+}
+
+// New returns a backend. It touches nothing.
+func New(c Config) *Backend {
+	if c.Scheduler == "" {
+		c.Scheduler = "rr"
+	}
+	if c.StateDir == "" {
+		c.StateDir = "/run/toyproxy"
+	}
+	return &Backend{config: c}
+}
+
+var _ dataplane.Backend = (*Backend)(nil)
+
+// journal remembers the kernel parameters from before.
+func (b *Backend) journal() string { return filepath.Join(b.config.StateDir, "sysctls-ipvs.json") }
+
+// targets works out what each family is to hold.
+func (b *Backend) targets(table dataplane.Table, has []dataplane.Family) []target {
+	var out []target
+	for _, f := range has {
+		part := table
+		if b.config.Families != nil && !slices.Contains(b.config.Families, f) {
+			part = dataplane.Table{}
+		}
+		out = append(out, newTarget(part, f, b.config.Scheduler))
+	}
+	return out
+}
+
+// Plan reads the kernel and returns what has to change for it to match the
+// table. Without IPVS in the kernel the error is a *dataplane.Unsupported.
+func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Plan, error) {
+	b.modules.Do(func() { loadModules(ctx) })
+	kernelVersion, err := kernelRelease()
+	if err != nil {
+		return nil, err
+	}
+	hints := sourceHints(table.Node)
+	want := b.targets(table, families())
+	engine, err := b.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := b.compare(ctx, want, hints, func() (dataplane.Plan, error) {
+		return xtables.NewPlan(ctx, engine, rulesets(want))
+	})
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := sysctl.Plan(settings(kernelVersion), b.journal())
+	if err != nil {
+		return nil, err
+	}
+	return append(dataplane.Plans{parameters}, changes...), nil
+}
+
+// Remove plans to take away everything of ours and to put kernel parameters
+// back. A kernel without IPVS holds nothing of ours.
+func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
+	want := b.targets(dataplane.Table{}, families())
+	changes, err := b.compare(ctx, want, nil, func() (dataplane.Plan, error) { return xtables.NewRemoval(ctx) })
+	if errors.Is(err, dataplane.ErrUnsupported) {
+		return dataplane.Plans{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := sysctl.Restore(b.journal())
+	if err != nil {
+		return nil, err
+	}
+	return append(changes, parameters), nil
+}
+
+// engine returns the engine of iptables to use.
+func (b *Backend) engine(ctx context.Context) (xtables.Engine, error) {
+	if b.config.Engine != xtables.Auto {
+		return b.config.Engine, nil
+	}
+	found, err := xtables.Detect(ctx, xtables.Auto)
+	return found.Engine, err
+}
+
+// compare reads the kernel and returns the phases around the change of rules.
+func (b *Backend) compare(ctx context.Context, want []target, hints hints, rules func() (dataplane.Plan, error)) (dataplane.Plans, error) {
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	k.hints = hints
+	first, last := &phase{hints: hints}, &phase{hints: hints}
+	for _, w := range want {
+		have, err := k.read(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		first.steps = append(first.steps, before(w, have)...)
+		last.steps = append(last.steps, after(w, have)...)
+	}
+	between, err := rules()
+	if err != nil {
+		return nil, err
+	}
+	return dataplane.Plans{first, between, last}, nil
+}
+
+func rulesets(want []target) []xtables.Ruleset {
+	var out []xtables.Ruleset
+	for _, w := range want {
+		out = append(out, w.rules)
+	}
+	return out
+}
+
+// hints are addresses to ask the kernel for a way to, by family.
+type hints map[dataplane.Family][]netip.Addr
+
+// sourceHints lists addresses whose way shows a source that local clients of a
+// VIP can use. The first Pod range comes first: the node's address in it, that
+// of the bridge, outlives changes of the uplink, and a route goes with its
+// source address.
+func sourceHints(node dataplane.Node) hints {
+	h := hints{}
+	add := func(a netip.Addr) {
+		f := dataplane.FamilyOf(a)
+		h[f] = append(h[f], a)
+	}
+	for _, p := range node.PodRanges {
+		add(p.Masked().Addr().Next())
+	}
+	for _, a := range node.Addrs {
+		add(a)
+	}
+	for _, p := range node.ServiceRanges {
+		add(p.Masked().Addr())
+	}
+	return h
+}

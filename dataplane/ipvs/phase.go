@@ -1,0 +1,77 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// bulk is how many changes of set entries in a row are worth one child process
+// instead of a message each.
+const bulk = 64
+
+// phase is a part of the plan. It implements dataplane.Plan.
+type phase struct {
+	steps steps
+	hints hints
+}
+
+// Changes lists the changes of all steps.
+func (p *phase) Changes() []dataplane.Change {
+	out := make([]dataplane.Change, 0, len(p.steps))
+	for _, s := range p.steps {
+		out = append(out, s.change)
+	}
+	return out
+}
+
+// Apply takes the steps in order and stops at the first that the kernel refuses,
+// because those behind it rely on it. What was left out on purpose is told at
+// the end.
+func (p *phase) Apply(ctx context.Context) error {
+	if len(p.steps) == 0 {
+		return nil
+	}
+	k, err := openKernel()
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	k.hints = p.hints
+	var left []error
+	for rest := p.steps; len(rest) > 0; {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("before %s: %w", rest[0].change.Object, err)
+		}
+		if r, ok := rest[0].action.(refuse); ok {
+			left, rest = append(left, errors.New(r.reason)), rest[1:]
+			continue
+		}
+		n, err := take(ctx, k, rest)
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return errors.Join(left...)
+}
+
+// take takes the first step, or as many as can be taken at once, and returns how
+// many that were.
+func take(ctx context.Context, k *kernel, s steps) (int, error) {
+	first, ok := s[0].action.(setEntry)
+	if !ok {
+		return 1, s[0].action.do(ctx, k)
+	}
+	var entries []entry
+	for _, next := range s {
+		a, ok := next.action.(setEntry)
+		if !ok || a.id != first.id || a.add != first.add {
+			break
+		}
+		entries = append(entries, a.entry)
+	}
+	return len(entries), k.changeEntries(ctx, first.id.String(), entries, first.add)
+}

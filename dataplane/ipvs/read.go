@@ -1,0 +1,194 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/moby/ipvs"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// read returns what the kernel holds of a family. Real servers are read of
+// virtual servers that are ours or wanted, no others.
+func (k *kernel) read(ctx context.Context, want target) (observed, error) {
+	o := observed{family: want.family, source: k.source(want.family)}
+	if err := k.readSets(&o); err != nil {
+		return o, err
+	}
+	if err := k.readRoutes(&o); err != nil {
+		return o, err
+	}
+	return o, k.readServers(ctx, &o, want)
+}
+
+func (k *kernel) readSets(o *observed) error {
+	for kind := range setKinds {
+		id := setID{kind, o.family}
+		held, err := k.readSet(id.String())
+		if err != nil {
+			return err
+		}
+		o.sets[kind] = held
+		spare, err := k.readSet(id.spare())
+		if err != nil {
+			return err
+		}
+		if spare != nil {
+			o.spares = append(o.spares, id.spare())
+		}
+	}
+	return nil
+}
+
+// readSet returns a set, or nil if there is none of that name.
+func (k *kernel) readSet(name string) (*heldSet, error) {
+	list, err := k.nl.IpsetList(name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ipset list %s: %w", name, err)
+	}
+	h := &heldSet{typeName: list.TypeName, capacity: list.MaxElements, entries: make(map[entry]struct{}, len(list.Entries))}
+	for _, e := range list.Entries {
+		h.entries[readEntry(e)] = struct{}{}
+	}
+	return h, nil
+}
+
+func readEntry(n netlink.IPSetEntry) entry {
+	var e entry
+	e.addr, _ = netip.AddrFromSlice(n.IP)
+	e.source, _ = netip.AddrFromSlice(n.IP2)
+	if n.Port != nil {
+		e.port = *n.Port
+	}
+	if n.Protocol != nil {
+		e.protocol = dataplane.Protocol(*n.Protocol)
+	}
+	return e
+}
+
+func (k *kernel) readRoutes(o *observed) error {
+	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL}
+	var list []netlink.Route
+	err := retryDump(func() (err error) {
+		list, err = k.nl.RouteListFiltered(int(afOf(o.family)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("routes of table local: %w", err)
+	}
+	o.routes, o.local = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
+	for _, r := range list {
+		if r.Dst == nil {
+			continue
+		}
+		a, ok := netip.AddrFromSlice(r.Dst.IP)
+		if ones, _ := r.Dst.Mask.Size(); !ok || ones != a.BitLen() {
+			continue
+		}
+		if r.Protocol != routeProtocol {
+			o.local[a] = true
+			continue
+		}
+		source, _ := netip.AddrFromSlice(r.Src)
+		o.routes[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
+	}
+	return nil
+}
+
+// retryDump repeats a listing that the kernel interrupted because something
+// changed meanwhile: half of the old and half of the new is neither.
+func retryDump(list func() error) error {
+	err := list()
+	for range 10 {
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+		err = list()
+	}
+	return err
+}
+
+func (k *kernel) readServers(ctx context.Context, o *observed, want target) error {
+	wanted := map[dataplane.Key]bool{}
+	for _, v := range want.servers {
+		wanted[v.Key] = true
+	}
+	var list []*ipvs.Service
+	err := k.bounded(ctx, "list of virtual servers", func() (err error) {
+		list, err = k.servers.GetServices()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	o.servers = map[dataplane.Key]virtualServer{}
+	for _, s := range list {
+		v, ok := readServer(s)
+		if !ok || dataplane.FamilyOf(v.Addr) != o.family {
+			continue
+		}
+		if wanted[v.Key] || o.owns(v.Key) {
+			if v.real, err = k.readReal(ctx, v, s); err != nil {
+				return err
+			}
+		}
+		o.servers[v.Key] = v
+	}
+	return nil
+}
+
+// readServer returns a virtual server; not one for a firewall mark, which has no
+// address and is nobody's we know.
+func readServer(s *ipvs.Service) (virtualServer, bool) {
+	a, ok := netip.AddrFromSlice(s.Address)
+	if !ok || s.FWMark != 0 {
+		return virtualServer{}, false
+	}
+	return virtualServer{
+		Key:       dataplane.Key{Addr: a, Protocol: dataplane.Protocol(s.Protocol), Port: s.Port},
+		scheduler: s.SchedName, flags: serviceFlags(s.Flags), timeout: s.Timeout,
+	}, true
+}
+
+func (k *kernel) readReal(ctx context.Context, v virtualServer, s *ipvs.Service) ([]realServer, error) {
+	var list []*ipvs.Destination
+	err := k.bounded(ctx, "real servers of "+v.object(), func() (err error) {
+		list, err = k.servers.GetDestinations(s)
+		return err
+	})
+	if errors.Is(err, unix.ESRCH) {
+		return nil, nil // went since the list was made
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := make([]realServer, 0, len(list))
+	for _, d := range list {
+		a, ok := netip.AddrFromSlice(d.Address)
+		if !ok {
+			return nil, fmt.Errorf("real server of %s: address %v is none", v.object(), d.Address)
+		}
+		out = append(out, realServer{netip.AddrPortFrom(a, d.Port), uint16(d.Weight), method(d.ConnectionFlags)})
+	}
+	return out, nil
+}
+
+// method names a forwarding method as ipvsadm does; empty for masquerading.
+func method(flags uint32) string {
+	switch flags & ipvs.ConnFwdMask {
+	case ipvs.ConnFwdMasq, ipvs.ConnFwdLocalNode:
+		// A masqueraded real server on the node itself may be listed as local.
+		return ""
+	case ipvs.ConnFwdTunnel:
+		return "ipip"
+	}
+	return "gatewaying"
+}

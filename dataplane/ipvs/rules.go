@@ -1,0 +1,143 @@
+package ipvs
+
+import (
+	"fmt"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// Chains of ours. Their number and length do not depend on how many Services
+// there are: what differs stands in the sets.
+const (
+	chainServices    = xtables.Prefix + "SERVICES"
+	chainLocal       = xtables.Prefix + "LOCAL"
+	chainPostrouting = xtables.Prefix + "POSTROUTING"
+	chainFilter      = xtables.Prefix + "FILTER"
+	chainUnused      = xtables.Prefix + "UNUSED"
+)
+
+const (
+	// mark says: rewrite the source of this packet when it leaves. The mask is
+	// that of all marks of this program; other bits belong to others.
+	mark    = "0x4000/0xc000"
+	setMark = "-j MARK --set-xmark " + mark
+	newFlow = "-m conntrack --ctstate NEW"
+	masq    = "-j MASQUERADE --random-fully"
+)
+
+// dialect is how one family spells a few words of its rules.
+type dialect struct {
+	icmp, unreachable string
+}
+
+func dialectOf(f dataplane.Family) dialect {
+	if f == dataplane.IPv6 {
+		return dialect{icmp: "ipv6-icmp", unreachable: "icmp6-port-unreachable"}
+	}
+	return dialect{icmp: "icmp", unreachable: "icmp-port-unreachable"}
+}
+
+// ruleset returns all rules of a family. docs/packet-path.md draws them.
+func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
+	return xtables.Ruleset{
+		Family: f,
+		Chains: []xtables.Chain{
+			filterChain(f), unusedChain(node), servicesChain(f, node), localChain(f, node), postroutingChain(f),
+		},
+		Jumps: []xtables.Jump{
+			// Only first packets: whatever is established was let in once.
+			{Table: xtables.Filter, Base: "INPUT", Rule: newFlow + " -j " + chainFilter},
+			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainFilter},
+			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainUnused},
+			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainFilter},
+			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainUnused},
+			{Table: xtables.NAT, Base: "PREROUTING", Rule: "-j " + chainServices},
+			{Table: xtables.NAT, Base: "OUTPUT", Rule: "-j " + chainLocal},
+			{Table: xtables.NAT, Base: "POSTROUTING", Rule: "-j " + chainPostrouting},
+		},
+	}
+}
+
+// filterChain refuses what no virtual server takes. IPVS stands behind it at
+// INPUT and before it at OUTPUT; what reaches the end here is either served or
+// not to an address of ours.
+func filterChain(f dataplane.Family) xtables.Chain {
+	d := dialectOf(f)
+	vip, notServed := matches(f, addresses), "-m set ! --match-set "+setID{services, f}.String()+" dst,dst"
+	return xtables.Chain{Table: xtables.Filter, Name: chainFilter, Rules: []string{
+		matches(f, dropped) + " -j DROP",
+		// A VIP is no host: no backend answers a ping to it. Errors about a flow
+		// are RELATED, not NEW, and pass.
+		"-p " + d.icmp + " " + vip + " -j DROP",
+		// A reset is not held back by the kernel's limit for ICMP errors.
+		"-p tcp " + vip + " " + notServed + " -j REJECT --reject-with tcp-reset",
+		vip + " " + notServed + " -j REJECT --reject-with " + d.unreachable,
+	}}
+}
+
+// unusedChain drops what goes to an address in a range of Services that no
+// frontend has. Addresses that a frontend has are local, so that they never
+// come by in FORWARD, and IPVS takes them before OUTPUT comes here.
+func unusedChain(node dataplane.Node) xtables.Chain {
+	c := xtables.Chain{Table: xtables.Filter, Name: chainUnused}
+	for _, p := range node.ServiceRanges {
+		c.Rules = append(c.Rules, fmt.Sprintf("-d %s -j DROP", p.Masked()))
+	}
+	return c
+}
+
+// servicesChain marks packets that come in for masquerading.
+func servicesChain(f dataplane.Family, node dataplane.Node) xtables.Chain {
+	c := xtables.Chain{Table: xtables.NAT, Name: chainServices, Rules: []string{
+		"-m set ! --match-set " + setID{services, f}.String() + " dst,dst -j RETURN",
+		matches(f, masqueraded) + " " + setMark,
+	}}
+	if len(node.PodRanges) == 0 {
+		return c
+	}
+	for _, p := range node.PodRanges {
+		c.Rules = append(c.Rules, fmt.Sprintf("-s %s -j RETURN", p.Masked()))
+	}
+	c.Rules = append(c.Rules, matches(f, kept)+" -j RETURN", setMark)
+	return c
+}
+
+// localChain does the same for packets of the node's own processes. Their
+// source is the one that the route of the VIP names, which may lie in a range
+// of Pods; they are the node's all the same.
+func localChain(f dataplane.Family, node dataplane.Node) xtables.Chain {
+	c := xtables.Chain{Table: xtables.NAT, Name: chainLocal}
+	if len(node.PodRanges) == 0 {
+		return c
+	}
+	c.Rules = []string{
+		matches(f, kept) + " -j RETURN",
+		matches(f, services) + " " + setMark,
+	}
+	return c
+}
+
+// postroutingChain rewrites sources: of a Pod that was sent to itself, which
+// would never answer its own address, and of what is marked. The mark is taken
+// off, or a tunnel would hand it on to the packet around this one.
+func postroutingChain(f dataplane.Family) xtables.Chain {
+	return xtables.Chain{Table: xtables.NAT, Name: chainPostrouting, Rules: []string{
+		matches(f, hairpin) + " " + masq,
+		"-m mark ! --mark " + mark + " -j RETURN",
+		"-j MARK --set-xmark 0x0/0xc000",
+		masq,
+	}}
+}
+
+// matches is the match of packets whose destination is in a set.
+func matches(f dataplane.Family, k setKind) string {
+	fields := "dst,dst"
+	switch k {
+	case addresses:
+		fields = "dst"
+	case hairpin:
+		fields = "dst,dst,src"
+	}
+	return "-m set --match-set " + setID{k, f}.String() + " " + fields
+}

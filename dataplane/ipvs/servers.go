@@ -1,0 +1,167 @@
+package ipvs
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// serviceFlags are the flags of a virtual server, as linux/ip_vs.h has them.
+type serviceFlags uint32
+
+const (
+	persistent serviceFlags = 0x1
+	// hashed is set by the kernel on every virtual server that it holds: a fact,
+	// not a wish, and so never compared.
+	hashed serviceFlags = 0x2
+	// sourcePort makes scheduler mh hash the client's port as well. Without it
+	// all connections of one client would go to one endpoint, unasked.
+	sourcePort serviceFlags = 0x10
+)
+
+// virtualServer is an IPVS service, wanted or held.
+type virtualServer struct {
+	dataplane.Key
+	scheduler string
+	flags     serviceFlags
+	// timeout is that of persistence, in whole seconds.
+	timeout uint32
+	real    []realServer
+	service string
+}
+
+// realServer is an IPVS destination. Its forwarding method is masquerading
+// (network address translation) unless foreign says otherwise.
+type realServer struct {
+	addr   netip.AddrPort
+	weight uint16
+	// foreign is the method of a real server that is not masquerading: "tunnel".
+	foreign string
+}
+
+// newServer returns the virtual server for a frontend that forwards to a set.
+func newServer(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler string) virtualServer {
+	v := virtualServer{Key: fe.Key, scheduler: scheduler, service: fe.Service}
+	if scheduler == "rr" && uneven(set.Endpoints) {
+		// Plain rr ignores weights, but the table's shares are not a matter of
+		// taste.
+		v.scheduler = "wrr"
+	}
+	if scheduler == "mh" {
+		v.flags |= sourcePort
+	}
+	if set.Affinity > 0 {
+		v.flags |= persistent
+		v.timeout = wholeSeconds(set.Affinity)
+	}
+	for _, ep := range set.Endpoints {
+		v.real = append(v.real, realServer{addr: ep.Addr, weight: ep.Weight})
+	}
+	return v
+}
+
+func uneven(eps []dataplane.Endpoint) bool {
+	return slices.ContainsFunc(eps, func(e dataplane.Endpoint) bool { return e.Weight != eps[0].Weight })
+}
+
+// wholeSeconds rounds up: a client must not be forgotten too early.
+func wholeSeconds(d time.Duration) uint32 {
+	return uint32(min(math.Ceil(d.Seconds()), math.MaxUint32))
+}
+
+// dial returns the part of an ipvsadm line that names the virtual server:
+// "-t 10.96.0.10:80".
+func (v virtualServer) dial() string {
+	option := map[dataplane.Protocol]string{dataplane.TCP: "-t", dataplane.UDP: "-u", dataplane.SCTP: "--sctp-service"}[v.Protocol]
+	return option + " " + netip.AddrPortFrom(v.Addr, v.Port).String()
+}
+
+// line returns the options of an ipvsadm line: "-A -t 10.96.0.10:80 -s rr".
+// The command is A to add, E to edit, D to delete.
+func (v virtualServer) line(command string) string {
+	s := "-" + command + " " + v.dial()
+	if command == "D" {
+		return s
+	}
+	s += " -s " + v.scheduler
+	if v.flags&sourcePort != 0 {
+		s += " -b mh-port"
+	}
+	if v.flags&persistent != 0 {
+		s += fmt.Sprintf(" -p %d", v.timeout)
+	}
+	return s
+}
+
+// line returns the options of an ipvsadm line for the real server; the command
+// is a, e or d.
+func (r realServer) line(command string, v virtualServer) string {
+	s := fmt.Sprintf("-%s %s -r %s", command, v.dial(), r.addr)
+	if command == "d" {
+		return s
+	}
+	method := "-m"
+	if r.foreign != "" {
+		method = "--" + r.foreign
+	}
+	return s + fmt.Sprintf(" %s -w %d", method, r.weight)
+}
+
+// object names the virtual server for people.
+func (v virtualServer) object() string { return "virtual server " + v.short() }
+
+// short is "tcp 10.96.0.10:80".
+func (v virtualServer) short() string {
+	return fmt.Sprintf("%s %s", v.Protocol, netip.AddrPortFrom(v.Addr, v.Port))
+}
+
+// object names the real server for people.
+func (r realServer) object(v virtualServer) string {
+	return fmt.Sprintf("real server %s of %s", r.addr, v.short())
+}
+
+func compareReal(a, b realServer) int {
+	return a.addr.Compare(b.addr)
+}
+
+// difference says how the options of the server that is held differ from those
+// wanted; empty if they do not.
+func (v virtualServer) difference(held virtualServer) string {
+	switch {
+	case held.scheduler != v.scheduler:
+		return fmt.Sprintf("scheduler %s, want %s", held.scheduler, v.scheduler)
+	case held.flags&^hashed != v.flags:
+		return fmt.Sprintf("flags %#x, want %#x (%s)", uint32(held.flags&^hashed), uint32(v.flags), v.flags)
+	case v.flags&persistent != 0 && held.timeout != v.timeout:
+		return fmt.Sprintf("persistence %d s, want %d s", held.timeout, v.timeout)
+	}
+	return ""
+}
+
+// String names the flags for people.
+func (f serviceFlags) String() string {
+	switch {
+	case f&persistent != 0 && f&sourcePort != 0:
+		return "persistent, mh-port"
+	case f&persistent != 0:
+		return "persistent"
+	case f&sourcePort != 0:
+		return "mh-port"
+	}
+	return "none"
+}
+
+// difference says how the real server that is held differs from the one wanted.
+func (r realServer) difference(held realServer) string {
+	switch {
+	case held.foreign != r.foreign:
+		return fmt.Sprintf("forwards by %s, want masquerading", held.foreign)
+	case held.weight != r.weight:
+		return fmt.Sprintf("weight %d, want %d", held.weight, r.weight)
+	}
+	return ""
+}

@@ -1,0 +1,111 @@
+package ipvs
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// target is what the kernel is to hold for one family. The routes follow from
+// the set of addresses: each has one.
+type target struct {
+	family  dataplane.Family
+	sets    [setKinds]members
+	servers []virtualServer
+	rules   xtables.Ruleset
+	// serviceRanges are those of the family: in them a foreign virtual server on
+	// a key of ours is taken over.
+	serviceRanges []netip.Prefix
+	leftOut       []leftOut
+}
+
+// leftOut is a frontend that cannot be served, and why.
+type leftOut struct {
+	object, service, reason string
+}
+
+// wanted reports whether the family has anything to do: a node without IPv6
+// Services needs no IPv6 rules.
+func (t target) wanted() bool {
+	return len(t.servers)+len(t.sets[addresses])+len(t.serviceRanges) > 0
+}
+
+// newTarget works out the target of one family. The table may have both.
+func newTarget(table dataplane.Table, family dataplane.Family, scheduler string) target {
+	part := table.ForFamily(family)
+	t := target{family: family, serviceRanges: part.Node.ServiceRanges}
+	for k := range t.sets {
+		t.sets[k] = members{}
+	}
+	for _, fe := range part.Frontends {
+		t.add(part, fe, scheduler)
+	}
+	t.rules = xtables.Ruleset{Family: family}
+	if t.wanted() {
+		t.rules = ruleset(family, part.Node)
+	}
+	return t
+}
+
+func (t *target) add(table dataplane.Table, fe dataplane.Frontend, scheduler string) {
+	if reason := unserved(fe); reason != "" {
+		t.leftOut = append(t.leftOut, leftOut{"frontend " + fe.Key.String(), fe.Service, reason})
+		return
+	}
+	// One virtual server serves all source classes alike; see the package comment.
+	route := fe.Routes[dataplane.FromPod]
+	t.sets[addresses][entry{addr: fe.Addr}] = fe.Service
+	switch route.Verdict {
+	case dataplane.Refuse:
+		// No virtual server and not in set services: the rules refuse it.
+		return
+	case dataplane.Drop:
+		t.sets[dropped][keyEntry(fe.Key)] = fe.Service
+		return
+	}
+	set, ok := table.Set(route.Set)
+	if !ok {
+		t.leftOut = append(t.leftOut, leftOut{"frontend " + fe.Key.String(), fe.Service,
+			fmt.Sprintf("its endpoint set %q is not in the table", route.Set)})
+		return
+	}
+	t.serve(fe, set, scheduler)
+}
+
+// serve adds a frontend that forwards to a set.
+func (t *target) serve(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler string) {
+	t.servers = append(t.servers, newServer(fe, set, scheduler))
+	t.sets[services][keyEntry(fe.Key)] = fe.Service
+	if !fe.Routes[dataplane.FromOutside].Masquerade {
+		t.sets[kept][keyEntry(fe.Key)] = fe.Service
+	}
+	if fe.Routes[dataplane.FromPod].Masquerade {
+		t.sets[masqueraded][keyEntry(fe.Key)] = fe.Service
+	}
+	for _, ep := range set.Endpoints {
+		if ep.Local {
+			a := ep.Addr.Addr()
+			t.sets[hairpin][entry{a, set.Protocol, ep.Addr.Port(), a}] = set.Service
+		}
+	}
+}
+
+// unserved says why this version does not serve a frontend; empty if it does.
+func unserved(fe dataplane.Frontend) string {
+	switch {
+	case fe.Addr.IsUnspecified():
+		return fmt.Sprintf("kind %s is not implemented by backend ipvs yet; use another backend", fe.Kind)
+	case fe.Allowed != nil:
+		return "source ranges are not implemented by backend ipvs yet; use another backend"
+	}
+	return ""
+}
+
+// ours reports whether a foreign virtual server on that address may be taken
+// over, because nobody else has business in the ranges of Services.
+func (t target) ours(a netip.Addr) bool {
+	return slices.ContainsFunc(t.serviceRanges, func(p netip.Prefix) bool { return p.Contains(a) })
+}
