@@ -4,11 +4,11 @@
 // An Index holds Services, Pods and EndpointSlices as given. It is an inverted
 // label index that works both ways, so that neither question is a scan:
 //
-//	Service → Pods   each label pair of a namespace lists the Pods that carry
+//	Service → Pods   each label of a namespace lists the Pods that carry
 //	                 it; a selector walks the shortest of its lists and checks
 //	                 the others on each Pod
-//	Pod → Services   each Service is filed under its rarest pair; a Pod looks
-//	                 only at the Services filed under pairs it carries
+//	Pod → Services   each Service is filed under its rarest label; a Pod looks
+//	                 only at the Services filed under labels it carries
 //
 // A changed Pod therefore costs what the Services that select it cost, however
 // many others there are. Stats counts it.

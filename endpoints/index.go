@@ -79,9 +79,11 @@ func (x *Index) SetPod(object *corev1.Pod) []types.NamespacedName {
 	}
 	if relabelled {
 		x.postings.leave(p)
-		x.postings.enter(p, object)
 	}
 	p.object = object
+	if relabelled {
+		x.postings.enter(p)
+	}
 	if hasEndpoint(object) && (relabelled || !hasEndpoint(old)) {
 		touched = x.selecting(touched, p)
 	}

@@ -2,28 +2,27 @@ package endpoints
 
 import (
 	"cmp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pair is a label with the namespace it is seen in: a selector never reaches
-// beyond its own.
-type pair struct{ namespace, key, value string }
+// label is one pair of key and value.
+type label struct{ key, value string }
 
-func (a pair) compare(b pair) int {
-	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value), cmp.Compare(a.namespace, b.namespace))
+func (a label) compare(b label) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
 }
 
-// posting is all that is known about one pair. There is one posting a pair, so
-// that its address stands for the pair and comparing labels compares pointers.
+// posting is all that is known about one label in one namespace; a selector
+// never reaches beyond its own. There is one posting for each, so that its
+// address stands for both and comparing labels compares pointers.
 type posting struct {
-	pair pair
-	// pods are the Pods that carry the pair, in no order.
+	label label
+	// pods are the Pods that carry the label, in no order.
 	pods []membership
-	// filed are the Services for which this was the rarest pair, in no order.
+	// filed are the Services for which this was the rarest label, in no order.
 	filed []*service
-	// users counts the selectors that name the pair, filed here or not.
+	// users counts the selectors that name the label, filed here or not.
 	users int
 }
 
@@ -45,9 +44,11 @@ type place struct {
 type pod struct {
 	object *corev1.Pod
 	places []place
+	// room holds the places of a Pod with no more labels than most have.
+	room [6]place
 }
 
-// carries reports whether the Pod has the pair of the posting. Pods have few
+// carries reports whether the Pod has the label of the posting. Pods have few
 // labels: a walk beats any set.
 func (p *pod) carries(want *posting) bool {
 	for i := range p.places {
@@ -58,32 +59,55 @@ func (p *pod) carries(want *posting) bool {
 	return false
 }
 
-// postings interns pairs.
-type postings map[pair]*posting
+// postings interns labels, by namespace: a Pod looks its own up once.
+type postings map[string]namespace
 
-// intern returns the posting of the pair, new if nobody uses it yet.
-func (ps postings) intern(of pair) *posting {
-	found := ps[of]
+// namespace is the postings of one namespace.
+type namespace map[label]*posting
+
+// in returns the postings of a namespace.
+func (ps postings) in(name string) namespace {
+	ns := ps[name]
+	if ns == nil {
+		ns = namespace{}
+		ps[name] = ns
+	}
+	return ns
+}
+
+// intern returns the posting of the label, new if nobody uses it yet.
+func (ns namespace) intern(of label) *posting {
+	found := ns[of]
 	if found == nil {
-		found = &posting{pair: of}
-		ps[of] = found
+		found = &posting{label: of}
+		ns[of] = found
 	}
 	return found
 }
 
 // release forgets the posting when nobody uses it any more. Values such as
 // pod-template-hash come and go for ever.
-func (ps postings) release(p *posting) {
-	if len(p.pods) == 0 && p.users == 0 {
-		delete(ps, p.pair)
+func (ps postings) release(namespace string, p *posting) {
+	if len(p.pods) > 0 || p.users > 0 {
+		return
+	}
+	delete(ps[namespace], p.label)
+	if len(ps[namespace]) == 0 {
+		delete(ps, namespace)
 	}
 }
 
 // enter lists the Pod under each of its labels.
-func (ps postings) enter(p *pod, object *corev1.Pod) {
-	p.places = slices.Grow(p.places[:0], len(object.Labels))
-	for key, value := range object.Labels {
-		list := ps.intern(pair{object.Namespace, key, value})
+func (ps postings) enter(p *pod) {
+	if p.places == nil {
+		p.places = p.room[:0]
+	}
+	if len(p.object.Labels) == 0 {
+		return
+	}
+	ns := ps.in(p.object.Namespace)
+	for key, value := range p.object.Labels {
+		list := ns.intern(label{key, value})
 		list.pods = append(list.pods, membership{p, len(p.places)})
 		p.places = append(p.places, place{list, len(list.pods) - 1})
 	}
@@ -98,7 +122,7 @@ func (ps postings) leave(p *pod) {
 		moved.pod.places[moved.slot].at = spot.at
 		list.pods[last] = membership{}
 		list.pods = list.pods[:last]
-		ps.release(list)
+		ps.release(p.object.Namespace, list)
 	}
 	p.places = p.places[:0]
 }

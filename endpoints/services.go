@@ -10,7 +10,7 @@ import (
 )
 
 // refileAfter is how many Pods a Service may be looked at in vain before its
-// rarest pair is determined anew. What was rare when the Service came need not
+// rarest label is determined anew. What was rare when the Service came need not
 // stay rare; looking once in a while keeps the amortised cost constant.
 const refileAfter = 32
 
@@ -77,7 +77,7 @@ func (x *Index) adopt(s *service, object *corev1.Service) {
 	if !maps.Equal(selector(s.object), selector(object)) {
 		x.disown(s)
 		for key, value := range selector(object) {
-			want := x.postings.intern(pair{object.Namespace, key, value})
+			want := x.postings.in(object.Namespace).intern(label{key, value})
 			want.users++
 			s.selector = append(s.selector, want)
 		}
@@ -91,14 +91,14 @@ func (x *Index) disown(s *service) {
 	s.unfile()
 	for _, want := range s.selector {
 		want.users--
-		x.postings.release(want)
+		x.postings.release(s.name.Namespace, want)
 	}
 	s.selector = s.selector[:0]
 }
 
-// file puts the Service under the rarest pair of its selector: the one fewest
+// file puts the Service under the rarest label of its selector: the one fewest
 // Pods carry, since each Pod that carries it will look at the Service. As long
-// as there are no Pods the pair with the fewest Services is taken, which
+// as there are no Pods the label with the fewest Services is taken, which
 // spreads Services that have one label in common.
 func (x *Index) file(s *service) {
 	s.unfile()
@@ -119,7 +119,7 @@ func (p *posting) rarerThan(o *posting) bool {
 	return cmp.Or(
 		cmp.Compare(len(p.pods), len(o.pods)),
 		cmp.Compare(len(p.filed), len(o.filed)),
-		p.pair.compare(o.pair)) < 0
+		p.label.compare(o.label)) < 0
 }
 
 func (s *service) unfile() {
@@ -135,7 +135,7 @@ func (s *service) unfile() {
 }
 
 // selecting appends the Services that select the Pod to found. It looks only
-// at those filed under one of the Pod's pairs.
+// at those filed under one of the Pod's labels.
 func (x *Index) selecting(found []*service, p *pod) []*service {
 	var misfiled []*service
 	for i := range p.places {
