@@ -1,0 +1,186 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toyproxy/toyproxy/cluster"
+)
+
+// standing is what a field of a manifest gets done.
+type standing uint8
+
+const (
+	// honoured: the field does what Kubernetes says.
+	honoured standing = iota + 1
+	// kept: the field is passed on and asks for nothing.
+	kept
+	// later: accepted, reported; a later version acts on it.
+	later
+	// ignored: accepted, reported; nothing here can act on it.
+	ignored
+)
+
+// String is the word that docs/support.md uses.
+func (s standing) String() string {
+	return [...]string{"", "honoured", "kept", "comes later", "ignored"}[s]
+}
+
+// entry is one row of the support table. It speaks of the field and of all
+// fields below it that have no entry of their own.
+type entry struct {
+	// kind is empty in rows about all kinds.
+	kind cluster.Kind
+	// path has no indices: spec.ports.nodePort.
+	path     string
+	standing standing
+	// unless are the values, the default mostly, that need no report because
+	// they ask for what is done anyway.
+	unless []string
+	note   string
+}
+
+// support finds the entry of a field, by kind.
+type support map[cluster.Kind]*supportNode
+
+// supportNode is a field with an entry, or on the way to one.
+type supportNode struct {
+	entry    *entry
+	children map[string]*supportNode
+}
+
+func newSupport() support {
+	s := support{}
+	for _, kind := range supportedKinds() {
+		root := &supportNode{}
+		for _, e := range supportTable() {
+			if e.kind == "" || e.kind == kind {
+				root.add(&e)
+			}
+		}
+		s[kind] = root
+	}
+	return s
+}
+
+func supportedKinds() []cluster.Kind {
+	return []cluster.Kind{cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Node, cluster.Namespace}
+}
+
+func (n *supportNode) add(e *entry) {
+	for name := range strings.SplitSeq(e.path, ".") {
+		if n.children == nil {
+			n.children = map[string]*supportNode{}
+		}
+		if n.children[name] == nil {
+			n.children[name] = &supportNode{}
+		}
+		n = n.children[name]
+	}
+	n.entry = e
+}
+
+// warnings reports the fields that a manifest sets and nothing acts on, each
+// once however many list items set it.
+func (s support) warnings(it *item) []cluster.Problem {
+	w := supportWarner{it: it, said: map[*entry]bool{}}
+	w.value(it.root, s[it.ref.Kind], "")
+	return w.problems
+}
+
+type supportWarner struct {
+	it       *item
+	said     map[*entry]bool
+	problems []cluster.Problem
+}
+
+func (w *supportWarner) value(t *tree, n *supportNode, path string) {
+	if e := n.entry; e != nil && e.standing >= later {
+		w.report(t, e, path)
+		return
+	}
+	if len(n.children) == 0 {
+		return
+	}
+	for i := range t.items {
+		w.value(&t.items[i], n, path+"["+strconv.Itoa(i)+"]")
+	}
+	for i := range t.fields {
+		if child := n.children[t.fields[i].name]; child != nil {
+			w.value(&t.fields[i].value, child, join(path, t.fields[i].name))
+		}
+	}
+}
+
+func (w *supportWarner) report(t *tree, e *entry, path string) {
+	if w.said[e] || t.empty() || slices.Contains(e.unless, t.text) && t.kind < mappingValue {
+		return
+	}
+	w.said[e] = true
+	what := ""
+	if len(e.unless) > 0 && t.kind < mappingValue {
+		what = t.text + " is "
+	}
+	yet := ""
+	if e.standing == later {
+		yet = " yet"
+	}
+	w.problems = append(w.problems, w.it.warning(path, fmt.Sprintf("%saccepted, not acted on%s", what, yet)))
+}
+
+// empty reports whether a value sets nothing.
+func (t *tree) empty() bool {
+	switch t.kind {
+	case mappingValue:
+		return len(t.fields) == 0
+	case listValue:
+		return len(t.items) == 0
+	case boolValue:
+		return t.text == "false"
+	case stringValue:
+		return t.text == ""
+	case intValue:
+		return t.text == "0"
+	}
+	return t.kind == nullValue
+}
+
+// SupportDocument returns docs/support.md: what is done with each field.
+func SupportDocument() string {
+	var b strings.Builder
+	b.WriteString(supportIntroduction)
+	section := func(title string, kind cluster.Kind) {
+		fmt.Fprintf(&b, "\n## %s\n\n| field | support | note |\n|---|---|---|\n", title)
+		for _, e := range supportTable() {
+			if e.kind != kind {
+				continue
+			}
+			note := e.note
+			if len(e.unless) > 0 && e.standing >= later {
+				note = strings.TrimPrefix(note+"; `"+strings.Join(e.unless, "`, `")+"` needs no report", "; ")
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", e.path, e.standing, note)
+		}
+	}
+	section("All objects", "")
+	for _, kind := range supportedKinds() {
+		section(string(kind), kind)
+	}
+	return b.String()
+}
+
+const supportIntroduction = `# Which fields do what
+
+<!-- Generated from cluster/manifest/support_table.go: go test ./cluster/manifest -update -->
+
+A row speaks of the field and of all fields below it that have no row of their own.
+
+- **honoured**: does what Kubernetes says.
+- **kept**: passed on as it is; it asks for nothing.
+- **comes later**: accepted and checked, but not acted on yet; each object that sets it gets a warning.
+- **ignored**: accepted and checked, never acted on, because there is nothing here that could; a warning too.
+
+Fields that are not in the Kubernetes API are refused. Objects of other kinds are skipped with a warning.
+`

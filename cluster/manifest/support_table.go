@@ -1,0 +1,201 @@
+package manifest
+
+import (
+	"slices"
+
+	"github.com/toyproxy/toyproxy/cluster"
+)
+
+// supportTable is the one place that says what is done with each field of each
+// kind; warnings and docs/support.md are made from it.
+func supportTable() []entry {
+	return slices.Concat(
+		of("", metadataSupport()),
+		of(cluster.Service, serviceSupport()),
+		of(cluster.EndpointSlice, sliceSupport()),
+		of(cluster.Pod, podSupport()),
+		of(cluster.Pod, containerSupport()),
+		of(cluster.Node, nodeSupport()),
+		of(cluster.Namespace, namespaceSupport()),
+	)
+}
+
+func of(kind cluster.Kind, rows []entry) []entry {
+	for i := range rows {
+		rows[i].kind = kind
+	}
+	return rows
+}
+
+func metadataSupport() []entry {
+	return []entry{
+		{path: "apiVersion", standing: honoured},
+		{path: "kind", standing: honoured},
+		{path: "metadata.name", standing: honoured},
+		{path: "metadata.namespace", standing: honoured, note: "`default` when left out; the Namespace object need not exist"},
+		{path: "metadata.labels", standing: honoured},
+		{path: "metadata.annotations", standing: kept},
+		{path: "metadata.creationTimestamp", standing: honoured, note: "decides which of two Services keeps an address that both claim"},
+		{path: "metadata.deletionTimestamp", standing: honoured, note: "makes a Pod a terminating one"},
+		{path: "metadata.deletionGracePeriodSeconds", standing: kept},
+		{path: "metadata.uid", standing: kept},
+		{path: "metadata.resourceVersion", standing: kept},
+		{path: "metadata.generation", standing: kept},
+		{path: "metadata.managedFields", standing: kept},
+		{path: "metadata.selfLink", standing: kept},
+		{path: "metadata.generateName", standing: kept, note: "every object needs a `name`"},
+		{path: "metadata.ownerReferences", standing: later, note: "with Deployments"},
+		{path: "metadata.finalizers", standing: ignored},
+	}
+}
+
+func serviceSupport() []entry {
+	return []entry{
+		{path: "spec.ports", standing: honoured},
+		{path: "spec.ports.nodePort", standing: later},
+		{path: "spec.ports.appProtocol", standing: ignored, note: "a hint for proxies that look into the traffic"},
+		{path: "spec.selector", standing: honoured},
+		{path: "spec.clusterIP", standing: honoured},
+		{path: "spec.clusterIPs", standing: honoured},
+		{path: "spec.ipFamilies", standing: honoured},
+		{path: "spec.ipFamilyPolicy", standing: honoured},
+		{path: "spec.sessionAffinity", standing: honoured},
+		{path: "spec.sessionAffinityConfig", standing: honoured},
+		{path: "spec.publishNotReadyAddresses", standing: honoured},
+		{path: "spec.type", standing: later, unless: []string{"ClusterIP"}, note: "the cluster IP of other types works"},
+		{path: "spec.externalIPs", standing: later},
+		{path: "spec.externalName", standing: later, note: "with cluster DNS"},
+		{path: "spec.externalTrafficPolicy", standing: later, unless: []string{"Cluster"}},
+		{path: "spec.internalTrafficPolicy", standing: later, unless: []string{"Cluster"}},
+		{path: "spec.trafficDistribution", standing: later},
+		{path: "spec.healthCheckNodePort", standing: later},
+		{path: "spec.allocateLoadBalancerNodePorts", standing: later, unless: []string{"true"}},
+		{path: "spec.loadBalancerIP", standing: later},
+		{path: "spec.loadBalancerClass", standing: later},
+		{path: "spec.loadBalancerSourceRanges", standing: later},
+		{path: "status.loadBalancer", standing: later},
+		{path: "status.conditions", standing: kept},
+	}
+}
+
+func sliceSupport() []entry {
+	return []entry{
+		{path: "addressType", standing: ignored, unless: []string{"IPv4", "IPv6"}, note: "`FQDN` slices have no endpoints"},
+		{path: "ports", standing: honoured},
+		{path: "ports.appProtocol", standing: ignored},
+		{path: "endpoints.addresses", standing: honoured},
+		{path: "endpoints.conditions", standing: honoured},
+		{path: "endpoints.nodeName", standing: honoured},
+		{path: "endpoints.targetRef", standing: kept},
+		{path: "endpoints.hostname", standing: later, note: "with cluster DNS"},
+		{path: "endpoints.zone", standing: later},
+		{path: "endpoints.hints", standing: later},
+		{path: "endpoints.deprecatedTopology", standing: ignored},
+	}
+}
+
+func podSupport() []entry {
+	return []entry{
+		{path: "spec.nodeName", standing: honoured},
+		{path: "spec.hostname", standing: honoured},
+		{path: "spec.subdomain", standing: later, note: "with cluster DNS"},
+		{path: "spec.hostnameOverride", standing: later},
+		{path: "spec.setHostnameAsFQDN", standing: later},
+		{path: "spec.hostAliases", standing: later},
+		{path: "spec.dnsPolicy", standing: later, unless: []string{"ClusterFirst"}},
+		{path: "spec.dnsConfig", standing: later},
+		{path: "spec.hostNetwork", standing: later},
+		{path: "spec.hostPID", standing: later},
+		{path: "spec.hostIPC", standing: later},
+		{path: "spec.hostUsers", standing: ignored, unless: []string{"true"}},
+		{path: "spec.shareProcessNamespace", standing: later},
+		{path: "spec.restartPolicy", standing: later, unless: []string{"Always"}, note: "no container is restarted yet"},
+		{path: "spec.terminationGracePeriodSeconds", standing: later, unless: []string{"30"}},
+		{path: "spec.activeDeadlineSeconds", standing: later},
+		{path: "spec.readinessGates", standing: later},
+		{path: "spec.initContainers", standing: later},
+		{path: "spec.volumes", standing: later},
+		{path: "spec.ephemeralContainers", standing: ignored},
+		{path: "spec.enableServiceLinks", standing: later, unless: []string{"true"}, note: "no variables are set for Services yet"},
+		{path: "spec.serviceAccountName", standing: ignored, unless: []string{"default"}},
+		{path: "spec.serviceAccount", standing: ignored, unless: []string{"default"}},
+		{path: "spec.automountServiceAccountToken", standing: ignored},
+		{path: "spec.imagePullSecrets", standing: ignored, note: "no image is pulled"},
+		{path: "spec.securityContext", standing: ignored},
+		{path: "spec.nodeSelector", standing: ignored, note: "nothing is scheduled; use `nodeName`"},
+		{path: "spec.affinity", standing: ignored},
+		{path: "spec.tolerations", standing: ignored},
+		{path: "spec.topologySpreadConstraints", standing: ignored},
+		{path: "spec.schedulerName", standing: ignored, unless: []string{"default-scheduler"}},
+		{path: "spec.schedulingGates", standing: ignored},
+		{path: "spec.schedulingGroup", standing: ignored},
+		{path: "spec.priorityClassName", standing: ignored},
+		{path: "spec.priority", standing: ignored},
+		{path: "spec.preemptionPolicy", standing: ignored, unless: []string{"PreemptLowerPriority"}},
+		{path: "spec.evictionResponders", standing: ignored},
+		{path: "spec.runtimeClassName", standing: ignored},
+		{path: "spec.overhead", standing: ignored},
+		{path: "spec.resources", standing: ignored},
+		{path: "spec.resourceClaims", standing: ignored},
+		{path: "spec.os", standing: ignored},
+		{path: "status", standing: kept},
+		{path: "status.podIP", standing: honoured, note: "makes the Pod somebody else's: an endpoint that is never created here"},
+		{path: "status.podIPs", standing: honoured},
+		{path: "status.phase", standing: honoured},
+		{path: "status.conditions", standing: honoured, note: "`Ready`"},
+	}
+}
+
+func containerSupport() []entry {
+	return []entry{
+		{path: "spec.containers.name", standing: honoured},
+		{path: "spec.containers.image", standing: honoured, note: "names the stand-in server that runs when there is no `command`"},
+		{path: "spec.containers.command", standing: honoured, note: "a program of the host"},
+		{path: "spec.containers.args", standing: honoured},
+		{path: "spec.containers.ports", standing: honoured},
+		{path: "spec.containers.ports.hostPort", standing: later},
+		{path: "spec.containers.ports.hostIP", standing: later},
+		{path: "spec.containers.env", standing: honoured},
+		{path: "spec.containers.env.valueFrom", standing: later},
+		{path: "spec.containers.envFrom", standing: later},
+		{path: "spec.containers.workingDir", standing: later},
+		{path: "spec.containers.volumeMounts", standing: later},
+		{path: "spec.containers.volumeDevices", standing: ignored},
+		{path: "spec.containers.livenessProbe", standing: later},
+		{path: "spec.containers.readinessProbe", standing: later, note: "readiness is that of `status.conditions`, or that the Pod runs"},
+		{path: "spec.containers.startupProbe", standing: later},
+		{path: "spec.containers.lifecycle", standing: later},
+		{path: "spec.containers.restartPolicy", standing: later},
+		{path: "spec.containers.restartPolicyRules", standing: later},
+		{path: "spec.containers.resources", standing: ignored},
+		{path: "spec.containers.resizePolicy", standing: ignored},
+		{path: "spec.containers.securityContext", standing: ignored},
+		{path: "spec.containers.imagePullPolicy", standing: kept},
+		{path: "spec.containers.terminationMessagePath", standing: ignored, unless: []string{"/dev/termination-log"}},
+		{path: "spec.containers.terminationMessagePolicy", standing: ignored, unless: []string{"File"}},
+		{path: "spec.containers.stdin", standing: ignored},
+		{path: "spec.containers.stdinOnce", standing: ignored},
+		{path: "spec.containers.tty", standing: ignored},
+	}
+}
+
+func nodeSupport() []entry {
+	return []entry{
+		{path: "spec.podCIDR", standing: honoured},
+		{path: "spec.podCIDRs", standing: honoured},
+		{path: "spec.taints", standing: ignored},
+		{path: "spec.unschedulable", standing: ignored},
+		{path: "spec.configSource", standing: ignored},
+		{path: "spec.providerID", standing: kept},
+		{path: "spec.externalID", standing: kept},
+		{path: "status", standing: kept},
+		{path: "status.addresses", standing: later, note: "with node ports"},
+	}
+}
+
+func namespaceSupport() []entry {
+	return []entry{
+		{path: "spec.finalizers", standing: kept},
+		{path: "status", standing: kept},
+	}
+}
