@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,9 +15,10 @@ type Capture struct {
 	host *Host
 	fd   int
 	sent map[netip.Addr]int
+	once sync.Once
 }
 
-// Capture starts to watch a link until the test ends: the node's Uplink, say.
+// Capture starts to watch a link until Close or the end of the test: the node's Uplink, say.
 // The kernel keeps some hundred packets for it, so use one for few probes.
 func (h *Host) Capture(link string) *Capture {
 	h.t.Helper()
@@ -26,9 +28,12 @@ func (h *Host) Capture(link string) *Capture {
 	if err != nil {
 		h.t.Fatalf("%s: capture on %s: %v", h.Name, link, err)
 	}
-	h.t.Cleanup(func() { unix.Close(c.fd) })
+	h.t.Cleanup(c.Close)
 	return c
 }
+
+// Close ends the capture before the test does.
+func (c *Capture) Close() { c.once.Do(func() { unix.Close(c.fd) }) }
 
 // packetSocket hears every packet of a link; only a socket for all protocols
 // hears those that leave.

@@ -220,8 +220,9 @@ func addBridge(h *Host, name string) {
 	})
 }
 
-// wire joins a host to another one's bridge by a veth pair. The port reflects
-// packets to where they came from (hairpin), as a Pod that dials itself needs.
+// wire joins a host to another one's bridge by a veth pair. The port of a Pod
+// reflects packets to where they came from (hairpin), as one that dials itself
+// needs.
 func wire(bridgeOwner *Host, bridge, port string, h *Host, link string) {
 	la := netlink.NewLinkAttrs()
 	la.Name = port
@@ -238,7 +239,7 @@ func wire(bridgeOwner *Host, bridge, port string, h *Host, link string) {
 		if err := nl.LinkAdd(v); err != nil {
 			return fmt.Errorf("link %s: %w", port, err)
 		}
-		if err := nl.LinkSetHairpin(v, true); err != nil {
+		if err := nl.LinkSetHairpin(v, bridge == Bridge); err != nil {
 			return fmt.Errorf("hairpin of %s: %w", port, err)
 		}
 		return up(nl, port)

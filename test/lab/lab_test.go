@@ -129,3 +129,18 @@ func TestStop(t *testing.T) {
 		}
 	}
 }
+
+func TestTwin(t *testing.T) {
+	for v4, v6 := range map[string]string{
+		"10.244.0.11":  "fd00:10:244::11",
+		"10.244.1.11":  "fd00:10:244:1::11",
+		"192.0.2.1":    "fd00:192:2::1",
+		"10.96.0.200":  "fd00:10:96::200",
+		"203.0.113.7":  "fd00:203:113::7",
+		"198.51.100.1": "invalid IP",
+	} {
+		if got, _ := Twin(netip.MustParseAddr(v4)); got.String() != v6 {
+			t.Errorf("twin of %s is %s, want %s", v4, got, v6)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// want is the expected outcome of a flow.
+type want string
+
+const (
+	served  want = "OK"
+	sticky  want = "STICKY"
+	refused want = "REFUSED"
+	dropped want = "DROPPED"
+)
+
+const (
+	// atOnce is the longest a refusal may take. A client that has to send its
+	// SYN again has waited for a second.
+	atOnce = 700 * time.Millisecond
+	// patience is how long a probe that ought to be dropped waits.
+	patience = 250 * time.Millisecond
+)
+
+// flow is one line of expectation: packets from a host to a frontend.
+type flow struct {
+	line     string
+	from     string
+	protocol dataplane.Protocol
+	to       netip.AddrPort
+	want     want
+	// endpoints may serve it, as "p2:8080"; with OK each must.
+	endpoints []string
+	snat      bool
+	// times is how often it is tried; 0: as often as needed to see all endpoints.
+	times int
+}
+
+func parseFlow(line string) (flow, error) {
+	words := strings.Fields(line)
+	if len(words) < 4 {
+		return flow{}, errors.New("too short")
+	}
+	f := flow{line: line, from: words[0], want: want(words[3])}
+	var ok bool
+	if f.protocol, ok = protocolOf(words[1]); !ok {
+		return f, fmt.Errorf("unknown protocol %q", words[1])
+	}
+	var err error
+	if f.to, err = netip.ParseAddrPort(words[2]); err != nil {
+		return f, err
+	}
+	source := false
+	for _, w := range words[4:] {
+		n, isTimes := strings.CutPrefix(w, "x")
+		switch {
+		case w == "snat", w == "nosnat":
+			f.snat, source = w == "snat", true
+		case strings.Contains(w, ":"):
+			f.endpoints = append(f.endpoints, w)
+		case isTimes:
+			if f.times, err = strconv.Atoi(n); err != nil {
+				return f, err
+			}
+		default:
+			return f, fmt.Errorf("unknown word %q", w)
+		}
+	}
+	return f, f.check(source)
+}
+
+func (f flow) check(source bool) error {
+	switch f.want {
+	case served, sticky:
+		if len(f.endpoints) == 0 || !source {
+			return fmt.Errorf("%s needs endpoints, and snat or nosnat", f.want)
+		}
+	case refused, dropped:
+		if len(f.endpoints) > 0 || source {
+			return fmt.Errorf("%s takes neither endpoints nor snat", f.want)
+		}
+	default:
+		return fmt.Errorf("unknown outcome %q", f.want)
+	}
+	return nil
+}
+
+// twin is the same flow in IPv6.
+func (f flow) twin() (flow, bool) {
+	to, ok := lab.Twin(f.to.Addr())
+	f.to = netip.AddrPortFrom(to, f.to.Port())
+	return f, ok
+}
+
+// String names the flow in messages, with the address really dialled.
+func (f flow) String() string { return fmt.Sprintf("%s → %s/%s", f.from, f.to, f.protocol) }
+
+// try sends the flow's packets and returns what is wrong with their outcome.
+func (f flow) try(l *lab.Lab) error {
+	from, ok := hostOf(l, f.from)
+	if !ok {
+		return fmt.Errorf("no host %q in the lab", f.from)
+	}
+	switch f.want {
+	case refused:
+		return f.tryRefused(from)
+	case dropped:
+		return f.tryDropped(l, from)
+	}
+	return f.tryServed(l, from)
+}
+
+// tryRefused dials as often as asked, all at once: refusals that the kernel
+// limits to so many a second show only then.
+func (f flow) tryRefused(from *lab.Host) error {
+	outcomes := make([]lab.Outcome, max(f.times, 1))
+	var wg sync.WaitGroup
+	for i := range outcomes {
+		wg.Go(func() { outcomes[i] = lab.Probe(from, f.protocol, f.to, lab.Options{}) })
+	}
+	wg.Wait()
+	for _, o := range outcomes {
+		if o.Fate != lab.Refused {
+			return fmt.Errorf("%s, want REFUSED", o)
+		}
+		if o.Took > atOnce {
+			return fmt.Errorf("refused after %v, want at once", o.Took.Round(time.Millisecond))
+		}
+	}
+	return nil
+}
+
+func (f flow) tryDropped(l *lab.Lab, from *lab.Host) error {
+	uplink := l.Node.Capture(lab.Uplink)
+	defer uplink.Close()
+	for range max(f.times, 1) {
+		o := lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: patience})
+		if o.Fate != lab.Timeout {
+			return fmt.Errorf("%s, want DROPPED", o)
+		}
+	}
+	if n := uplink.Sent(f.to.Addr()); n > 0 {
+		return fmt.Errorf("leaked: %d packets to the frontend left by the uplink, want DROPPED", n)
+	}
+	return nil
+}
+
+// tryServed dials until every endpoint has answered, and a few times more than
+// there are, so that one too many shows.
+func (f flow) tryServed(l *lab.Lab, from *lab.Host) error {
+	seen := map[string]bool{}
+	least, most := f.tries()
+	for i := range most {
+		o := lab.Probe(from, f.protocol, f.to, lab.Options{})
+		if o.Fate != lab.OK {
+			return fmt.Errorf("try %d: %s, want %s", i+1, o, f.line)
+		}
+		if err := f.judge(l, o); err != nil {
+			return fmt.Errorf("try %d: %s: %w", i+1, o, err)
+		}
+		seen[name(o)] = true
+		if f.want == sticky && len(seen) > 1 {
+			return fmt.Errorf("try %d: %s, but other endpoints before: want the same each time", i+1, o)
+		}
+		if i+1 >= least && len(seen) == len(f.endpoints) {
+			return nil
+		}
+	}
+	if f.want == served && len(seen) < len(f.endpoints) {
+		return fmt.Errorf("only %v of %v answered in %d tries", seen, f.endpoints, most)
+	}
+	return nil
+}
+
+// tries returns how often to dial at least, and at most. An endpoint that is
+// one of three stays unseen in 60 fair tries once in 10^10.
+func (f flow) tries() (least, most int) {
+	switch {
+	case f.times > 0:
+		return f.times, f.times
+	case f.want == sticky:
+		return 12, 12
+	case len(f.endpoints) == 1:
+		return 4, 4
+	}
+	return 2 * len(f.endpoints), 20 * len(f.endpoints)
+}
+
+// judge checks one answer: by whom, at which address, seen from which source.
+func (f flow) judge(l *lab.Lab, o lab.Outcome) error {
+	if !slices.Contains(f.endpoints, name(o)) {
+		return fmt.Errorf("want one of %v", f.endpoints)
+	}
+	h, _ := hostOf(l, o.Endpoint)
+	if at := h.Addr(dataplane.FamilyOf(f.to.Addr())); o.Local.Addr() != at {
+		return fmt.Errorf("reached at %s, want %s", o.Local.Addr(), at)
+	}
+	if o.Masqueraded() != f.snat {
+		return fmt.Errorf("source rewritten: %v, want %v", o.Masqueraded(), f.snat)
+	}
+	return nil
+}
+
+// name is an endpoint as flows name it: "p2:8080".
+func name(o lab.Outcome) string { return fmt.Sprintf("%s:%d", o.Endpoint, o.Local.Port()) }
+
+// hostOf finds a host by its name.
+func hostOf(l *lab.Lab, name string) (*lab.Host, bool) {
+	for _, h := range append([]*lab.Host{l.Node, l.Outside, l.Second, l.Remote}, l.Pods...) {
+		if h != nil && h.Name == name {
+			return h, true
+		}
+	}
+	return nil, false
+}
