@@ -1,0 +1,168 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Dir keeps objects of one kind. T is a pointer type such as *corev1.Service.
+type Dir[T metav1.Object] struct {
+	path string
+	make func() T
+}
+
+// Open returns the directory of one kind: resource is its plural, in lower
+// case ("services"). Nothing is made until something is saved. The function
+// returns a new empty object.
+func Open[T metav1.Object](stateDir, resource string, empty func() T) Dir[T] {
+	return Dir[T]{filepath.Join(stateDir, resource), empty}
+}
+
+// CorruptError names a file that holds no object; it is skipped, and
+// overwritten by the next Save of that object.
+type CorruptError struct {
+	Path string
+	Err  error
+}
+
+// Error names the file and what is wrong with it.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("state file %s is damaged and was skipped (the next sync writes it anew): %v", e.Path, e.Err)
+}
+
+// Unwrap returns what the decoder said.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Save writes the object, and tells whether the file changed.
+func (d Dir[T]) Save(obj T) (changed bool, err error) {
+	data, err := json.MarshalIndent(obj, "", "  ")
+	if err != nil {
+		return false, fmt.Errorf("JSON of %s/%s: %w", filepath.Base(d.path), obj.GetName(), err)
+	}
+	path := d.file(types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+		return false, nil
+	}
+	return true, WriteFile(path, data)
+}
+
+// Load returns the object of that name. A missing one gives an error that
+// satisfies errors.Is(err, fs.ErrNotExist); a damaged one a *CorruptError.
+func (d Dir[T]) Load(name types.NamespacedName) (T, error) { return d.read(d.file(name)) }
+
+// List returns all objects, sorted by namespace and name. Damaged files are
+// skipped and named by *CorruptErrors in the joined error; the objects are
+// good all the same. A directory that does not exist is empty.
+func (d Dir[T]) List() ([]T, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	var out []T
+	var problems []error
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		obj, err := d.read(filepath.Join(d.path, e.Name()))
+		var corrupt *CorruptError
+		switch {
+		case err == nil:
+			out = append(out, obj)
+		case errors.Is(err, fs.ErrNotExist): // deleted meanwhile
+		case errors.As(err, &corrupt):
+			problems = append(problems, err)
+		default:
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b T) int {
+		return strings.Compare(a.GetNamespace()+"\x00"+a.GetName(), b.GetNamespace()+"\x00"+b.GetName())
+	})
+	return out, errors.Join(problems...)
+}
+
+// Delete removes the object of that name; one that does not exist is no error.
+func (d Dir[T]) Delete(name types.NamespacedName) error {
+	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("state file: %w", err)
+	}
+	return nil
+}
+
+// Replace makes the directory hold exactly these objects.
+func (d Dir[T]) Replace(objs []T) error {
+	keep := map[string]bool{}
+	for _, obj := range objs {
+		keep[d.file(types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})] = true
+		if _, err := d.Save(obj); err != nil {
+			return err
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(d.path, "*.json"))
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	for _, f := range files {
+		if keep[f] {
+			continue
+		}
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("state file: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d Dir[T]) read(path string) (T, error) {
+	obj := d.make()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return obj, fmt.Errorf("state file: %w", err)
+	}
+	if err := json.Unmarshal(data, obj); err != nil {
+		return obj, &CorruptError{path, err}
+	}
+	return obj, nil
+}
+
+// file is the path of an object. An underscore occurs in no Kubernetes name.
+func (d Dir[T]) file(name types.NamespacedName) string {
+	base := name.Name + ".json"
+	if name.Namespace != "" {
+		base = name.Namespace + "_" + base
+	}
+	return filepath.Join(d.path, base)
+}
+
+// WriteFile writes a file so that readers see the old or the new content whole:
+// under another name in the same directory, which it makes, and renamed.
+func WriteFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("state file %s: %w", path, err)
+	}
+	_, err = tmp.Write(data)
+	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+		return fmt.Errorf("state file %s: %w", path, err)
+	}
+	return nil
+}

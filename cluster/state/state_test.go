@@ -1,0 +1,104 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func service(ns, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+}
+
+func open(dir string) Dir[*corev1.Service] {
+	return Open(dir, "services", func() *corev1.Service { return &corev1.Service{} })
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	d := open(t.TempDir())
+	if changed, err := d.Save(service("default", "web")); err != nil || !changed {
+		t.Fatalf("first Save: %v, %v; want changed", changed, err)
+	}
+	if changed, err := d.Save(service("default", "web")); err != nil || changed {
+		t.Fatalf("second Save: %v, %v; want unchanged", changed, err)
+	}
+	got, err := d.Load(types.NamespacedName{Namespace: "default", Name: "web"})
+	if err != nil || got.Name != "web" {
+		t.Fatalf("Load: %v, %v", got, err)
+	}
+	if err := d.Delete(types.NamespacedName{Namespace: "default", Name: "web"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Load(types.NamespacedName{Namespace: "default", Name: "web"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Load after Delete: %v; want not exist", err)
+	}
+}
+
+func TestListSkipsDamagedFiles(t *testing.T) {
+	dir := t.TempDir()
+	d := open(dir)
+	if objs, err := d.List(); err != nil || len(objs) != 0 {
+		t.Fatalf("List of nothing: %v, %v", objs, err)
+	}
+	for _, s := range []*corev1.Service{service("b", "x"), service("a", "y")} {
+		if _, err := d.Save(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := filepath.Join(dir, "services", "a_bad.json")
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objs, err := d.List()
+	if len(objs) != 2 || objs[0].Name != "y" || objs[1].Name != "x" {
+		t.Errorf("List: %v; want a/y, b/x", objs)
+	}
+	var corrupt *CorruptError
+	if !errors.As(err, &corrupt) || corrupt.Path != bad {
+		t.Errorf("List error: %v; want the damaged file named", err)
+	}
+}
+
+func TestReplaceRemovesOthers(t *testing.T) {
+	dir := t.TempDir()
+	d := open(dir)
+	if err := d.Replace([]*corev1.Service{service("a", "x"), service("a", "y")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Replace([]*corev1.Service{service("a", "y")}); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := os.ReadDir(filepath.Join(dir, "services"))
+	if len(entries) != 1 || entries[0].Name() != "a_y.json" {
+		t.Errorf("files: %v; want a_y.json alone", entries)
+	}
+}
+
+func TestLockNamesItsHolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := Lock(context.Background(), path, "sync, pid 7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	var held *HeldError
+	if _, err := Lock(ctx, path, "other"); !errors.As(err, &held) || !strings.Contains(err.Error(), "sync, pid 7") {
+		t.Fatalf("second Lock: %v; want its holder named", err)
+	}
+	unlock()
+	unlock, err = Lock(context.Background(), path, "third")
+	if err != nil {
+		t.Fatalf("Lock after unlock: %v", err)
+	}
+	unlock()
+}
