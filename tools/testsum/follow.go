@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// event is a line of `go test -json` (go doc test2json), as far as it is used here.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build-output and build-fail
+	Test       string
+	Elapsed    float64
+	Output     string
+}
+
+type key struct{ pkg, test string }
+
+// follower turns events into results, and prints while they come.
+type follower struct {
+	out     io.Writer
+	output  map[key][]string
+	builds  []string // output of failed builds, in order
+	results []Result
+}
+
+// follow reads the events of one stage, prints them in short, and saves the results.
+func follow(stage Stage, in io.Reader, out io.Writer, save string) error {
+	f := follower{out: out, output: map[key][]string{}}
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			f.line(line)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("test events: %w", err)
+		}
+	}
+	if len(f.results) == 0 {
+		f.results = append(f.results, Result{Package: "stage " + stage.Name, Outcome: Fail})
+		fmt.Fprintf(out, "FAIL stage %s: no test ended\n", stage.Name)
+	}
+	stage.Results = f.results
+	if save != "" {
+		if err := stage.write(save); err != nil {
+			return err
+		}
+	}
+	return verdict(f.results)
+}
+
+func verdict(results []Result) error {
+	for _, r := range results {
+		if r.Outcome == Fail || r.Outcome == Skip && !r.MaySkip() {
+			return errFailed
+		}
+	}
+	return nil
+}
+
+func (f *follower) line(line []byte) {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil {
+		fmt.Fprintf(f.out, "%s", line) // a tool's own words
+		return
+	}
+	k := key{e.Package, e.Test}
+	switch e.Action {
+	case "output":
+		f.output[k] = append(f.output[k], e.Output)
+	case "build-output":
+		f.builds = append(f.builds, e.Output)
+	case "pass", "fail", "skip":
+		f.end(k, Outcome(e.Action), e.Elapsed)
+	}
+}
+
+func (f *follower) end(k key, outcome Outcome, seconds float64) {
+	if k.test == "" {
+		f.endPackage(k.pkg, outcome, seconds)
+		return
+	}
+	r := Result{Package: k.pkg, Test: k.test, Outcome: outcome}
+	said := f.output[k]
+	delete(f.output, k)
+	switch outcome {
+	case Skip:
+		r.Reason = reason(said)
+		if !r.MaySkip() {
+			fmt.Fprintf(f.out, "SKIP %s without %s: %s\n", r.Name(), kernelSkip, r.Reason)
+		}
+	case Fail:
+		fmt.Fprintf(f.out, "FAIL %s\n%s", r.Name(), indent(said))
+	}
+	f.results = append(f.results, r)
+}
+
+func (f *follower) endPackage(pkg string, outcome Outcome, seconds float64) {
+	counts := map[Outcome]int{}
+	for _, r := range f.results {
+		if r.Package == pkg {
+			counts[r.Outcome]++
+		}
+	}
+	switch {
+	case outcome == Fail && counts[Fail] == 0:
+		r := Result{Package: pkg, Outcome: Fail}
+		f.results = append(f.results, r)
+		fmt.Fprintf(f.out, "FAIL %s\n%s%s", r.Name(), indent(f.builds), indent(f.leftOutput(pkg)))
+		f.builds = nil
+	case outcome == Skip && len(counts) == 0: // no test files
+		return
+	}
+	words := map[Outcome]string{Pass: "ok  ", Fail: "FAIL", Skip: "ok  "}
+	fmt.Fprintf(f.out, "%s %-32s %6.1fs  %d passed", words[outcome], shortPackage(pkg), seconds, counts[Pass])
+	if counts[Fail] > 0 {
+		fmt.Fprintf(f.out, ", %d failed", counts[Fail])
+	}
+	if counts[Skip] > 0 {
+		fmt.Fprintf(f.out, ", %d skipped", counts[Skip])
+	}
+	fmt.Fprintln(f.out)
+}
+
+// leftOutput is what the package and its unfinished tests said: the place of a
+// panic, or of the time limit.
+func (f *follower) leftOutput(pkg string) []string {
+	var left []string
+	for k, lines := range f.output {
+		if k.pkg == pkg && k.test != "" {
+			left = append(left, lines...)
+		}
+	}
+	return append(left, f.output[key{pkg, ""}]...)
+}
+
+// reason is the last line said before the line that ends a skipped test.
+func reason(said []string) string {
+	var lines []string
+	for _, s := range said {
+		s = strings.TrimSpace(s)
+		if s != "" && !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- ") {
+			lines = append(lines, s)
+		}
+	}
+	i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, kernelSkip) })
+	if i < 0 {
+		return strings.Join(lines, " ")
+	}
+	return strings.Join(lines[i:], " ")
+}
+
+func indent(said []string) string {
+	var b strings.Builder
+	for _, s := range said {
+		if !strings.HasPrefix(s, "=== ") {
+			b.WriteString("    " + strings.TrimRight(s, "\n") + "\n")
+		}
+	}
+	return b.String()
+}

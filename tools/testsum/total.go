@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// total adds the stages up and prints the closing lines.
+func total(files []string, allowSkipIPVS bool, out io.Writer) error {
+	var stages []Stage
+	for _, file := range files {
+		s, err := readStage(file)
+		if err != nil {
+			return err
+		}
+		stages = append(stages, s)
+	}
+	s := sum(stages)
+	for _, line := range s.lines(allowSkipIPVS) {
+		fmt.Fprintln(out, line)
+	}
+	if s.bad(allowSkipIPVS) {
+		return errFailed
+	}
+	return nil
+}
+
+// totals is a whole run.
+type totals struct {
+	passed, failed int
+	// skipped are the tests that passed in no stage.
+	skipped   []Result
+	exercised []exercise
+}
+
+func sum(stages []Stage) totals {
+	var t totals
+	passed, skipped := map[key]bool{}, map[key]Result{}
+	for _, s := range stages {
+		for _, r := range s.Results {
+			k := key{r.Package, r.Test}
+			switch r.Outcome {
+			case Pass:
+				t.passed++
+				passed[k] = true
+			case Fail:
+				t.failed++
+			case Skip:
+				skipped[k] = r
+			}
+		}
+		t.exercised = append(t.exercised, exercisedIn(s)...)
+	}
+	for k, r := range skipped {
+		if !passed[k] {
+			t.skipped = append(t.skipped, r)
+		}
+	}
+	slices.SortFunc(t.skipped, func(a, b Result) int { return strings.Compare(a.Name(), b.Name()) })
+	return t
+}
+
+func (t totals) ipvs() bool {
+	return slices.ContainsFunc(t.exercised, func(e exercise) bool { return e.backend == "ipvs" })
+}
+
+func (t totals) bad(allowSkipIPVS bool) bool {
+	unmarked := slices.ContainsFunc(t.skipped, func(r Result) bool { return !r.MaySkip() })
+	return t.failed > 0 || unmarked || !t.ipvs() && !allowSkipIPVS
+}
+
+func (t totals) lines(allowSkipIPVS bool) []string {
+	var lines []string
+	for _, r := range t.skipped {
+		lines = append(lines, fmt.Sprintf("skipped: %s: %s", r.Name(), r.Reason))
+	}
+	if !t.ipvs() && !allowSkipIPVS {
+		lines = append(lines, "IPVS was not exercised: no kernel with ip_vs could be had (scripts/vm-run says why; --allow-skip-ipvs lets the run pass)")
+	}
+	counts := fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, len(t.skipped))
+	said := make([]string, len(t.exercised))
+	for i, e := range t.exercised {
+		said[i] = e.String()
+	}
+	return append(lines, "exercised: "+strings.Join(said, "; ")+"; "+counts, counts)
+}
+
+// exercise is a backend that tests passed on with real packets, in one kernel.
+type exercise struct {
+	backend           string
+	engines, families map[string]bool
+	kernel            string
+}
+
+// String is such as "iptables(nft,legacy)×(IPv4,IPv6) in this kernel 6.1.0".
+func (e exercise) String() string {
+	s := e.backend
+	if len(e.engines) > 0 {
+		s += "(" + joined(e.engines) + ")"
+	}
+	if len(e.families) > 0 {
+		s += "×(" + joined(e.families) + ")"
+	}
+	return s + " in " + e.kernel
+}
+
+func joined(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ",") }
