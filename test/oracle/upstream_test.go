@@ -1,0 +1,85 @@
+package oracle
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/kubernetes/pkg/apis/discovery"
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	discoveryvalidation "k8s.io/kubernetes/pkg/apis/discovery/validation"
+)
+
+// upstream decodes, defaults and validates an object as kube-apiserver does at
+// creation. The error says why it refuses.
+func upstream(data []byte) (runtime.Object, error) {
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme, json.SerializerOptions{Strict: true})
+	obj, _, err := strict.Decode(data, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	legacyscheme.Scheme.Default(obj)
+	if svc, ok := obj.(*corev1.Service); ok {
+		prepareService(svc)
+	}
+	errs, err := validate(obj)
+	if err != nil {
+		return nil, err
+	}
+	return obj, errs.ToAggregate()
+}
+
+// prepareService does what the registry does between defaulting and
+// validation: it makes the plural of clusterIP and a health-check node port.
+func prepareService(svc *corev1.Service) {
+	if svc.Spec.ClusterIP != "" && len(svc.Spec.ClusterIPs) == 0 {
+		svc.Spec.ClusterIPs = []string{svc.Spec.ClusterIP}
+	}
+	local := svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer && local && svc.Spec.HealthCheckNodePort == 0 {
+		svc.Spec.HealthCheckNodePort = allocated
+	}
+}
+
+// allocated stands for any node port that an allocator chose.
+const allocated = 30086
+
+func validate(obj runtime.Object) (field.ErrorList, error) {
+	switch obj := obj.(type) {
+	case *corev1.Service:
+		var in core.Service
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return validation.ValidateServiceCreate(&in), err
+	case *discoveryv1.EndpointSlice:
+		var in discovery.EndpointSlice
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return discoveryvalidation.ValidateEndpointSliceCreate(&in), err
+	case *corev1.Pod:
+		var in core.Pod
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		opts := podutil.GetValidationOptionsFromPodSpecAndMeta(&in.Spec, nil, &in.ObjectMeta, nil)
+		opts.ResourceIsPod = true
+		return validation.ValidatePodCreate(&in, opts), err
+	case *corev1.Node:
+		var in core.Node
+		if err := legacyscheme.Scheme.Convert(obj, &in, nil); err != nil {
+			return nil, err
+		}
+		// The way there and back keeps podCIDR and podCIDRs in step.
+		err := legacyscheme.Scheme.Convert(&in, obj, nil)
+		return validation.ValidateNode(&in), err
+	case *corev1.Namespace:
+		var in core.Namespace
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return validation.ValidateNamespace(&in), err
+	}
+	return nil, fmt.Errorf("no validation for %T", obj)
+}
