@@ -64,6 +64,9 @@ func (r *run) play(t *testing.T) {
 	if left := differences(before, dumpOf(r.lab.Node, everythingOf())); left != "" {
 		t.Errorf("after remove the kernel is not as before:\n%s", left)
 	}
+	if !r.scenario.oneFamily {
+		t.Attr("exercised", r.backend.name+" IPv4 IPv6") // for tools/testsum
+	}
 }
 
 func (r *run) serve(t *testing.T) {
