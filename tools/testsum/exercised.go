@@ -1,76 +1,61 @@
 package main
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
-// liveTests are the folders whose tests put packets through a kernel. What the
-// other packages pass says nothing about a kernel.
-var liveTests = []string{"test/conformance", "dataplane/ipvs", "dataplane/iptables", "dataplane/nftables"}
+// exercisedKey is the attribute by which a test says what it put packets
+// through: t.Attr("exercised", "iptables-nft IPv4 IPv6") is a backend, with
+// its engine behind a dash, and the IP families.
+const exercisedKey = "exercised"
 
-// exercisedIn reads off the names of the tests that passed what the stage
-// exercised: TestConformance/ipvs/IPv6/udp was ipvs on IPv6. A name that says
-// no backend, as those of the backends' own unit tests, counts for none.
+// exercise is a backend that tests passed on with real packets, in one kernel.
+type exercise struct {
+	backend           string
+	engines, families map[string]bool
+	kernel            string
+}
+
+// String is such as "iptables(nft,legacy)×(IPv4,IPv6) in this kernel 6.1.0".
+func (e exercise) String() string {
+	s := e.backend
+	if len(e.engines) > 0 {
+		s += "(" + joined(e.engines) + ")"
+	}
+	if len(e.families) > 0 {
+		s += "×(" + joined(e.families) + ")"
+	}
+	return s + " in " + e.kernel
+}
+
+func joined(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ",") }
+
+// exercisedIn collects what the tests of a stage that passed have exercised.
 func exercisedIn(s Stage) []exercise {
-	parents := parentsIn(s.Results)
-	found := map[string]*exercise{}
-	var order []string
+	found := map[string]exercise{}
 	for _, r := range s.Results {
-		backend := backendOf(r)
-		if r.Outcome != Pass || backend == "" || parents[key{r.Package, r.Test}] {
+		words := strings.Fields(r.Exercised)
+		if r.Outcome != Pass || len(words) == 0 {
 			continue
 		}
-		e := found[backend]
-		if e == nil {
-			e = &exercise{backend: backend, engines: map[string]bool{}, families: map[string]bool{}, kernel: s.Kernel}
+		backend, engine, _ := strings.Cut(words[0], "-")
+		e, ok := found[backend]
+		if !ok {
+			e = exercise{backend: backend, engines: map[string]bool{}, families: map[string]bool{}, kernel: s.Kernel}
 			found[backend] = e
-			order = append(order, backend)
 		}
-		e.note(strings.ToLower(r.Test))
-	}
-	all := make([]exercise, 0, len(order))
-	for _, backend := range order {
-		all = append(all, *found[backend])
-	}
-	return all
-}
-
-// parentsIn finds the tests that have subtests. They pass even where all those skip.
-func parentsIn(results []Result) map[key]bool {
-	parents := map[key]bool{}
-	for _, r := range results {
-		if i := strings.LastIndexByte(r.Test, '/'); i > 0 {
-			parents[key{r.Package, r.Test[:i]}] = true
-		}
-	}
-	return parents
-}
-
-func backendOf(r Result) string {
-	live := false
-	for _, folder := range liveTests {
-		live = live || strings.HasSuffix(r.Package, "/"+folder)
-	}
-	if !live {
-		return ""
-	}
-	for part := range strings.SplitSeq(strings.ToLower(r.Test), "/") {
-		for _, backend := range []string{"iptables", "ipvs", "nftables"} {
-			if strings.HasPrefix(part, backend) {
-				return backend
-			}
-		}
-	}
-	return ""
-}
-
-func (e *exercise) note(test string) {
-	for _, engine := range []string{"nft", "legacy"} {
-		if e.backend == "iptables" && strings.Contains(test, engine) {
+		if engine != "" {
 			e.engines[engine] = true
 		}
-	}
-	for word, family := range map[string]string{"ipv4": "IPv4", "ipv6": "IPv6", "v4": "IPv4", "v6": "IPv6"} {
-		if strings.Contains(test, word) {
+		for _, family := range words[1:] {
 			e.families[family] = true
 		}
 	}
+	all := make([]exercise, 0, len(found))
+	for _, backend := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, found[backend])
+	}
+	return all
 }

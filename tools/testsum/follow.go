@@ -17,6 +17,7 @@ type event struct {
 	Test       string
 	Elapsed    float64
 	Output     string
+	Key, Value string // of attr
 }
 
 type key struct{ pkg, test string }
@@ -25,13 +26,14 @@ type key struct{ pkg, test string }
 type follower struct {
 	out     io.Writer
 	output  map[key][]string
-	builds  []string // output of failed builds, in order
+	did     map[key]string // the attribute "exercised"
+	builds  []string       // output of failed builds, in order
 	results []Result
 }
 
 // follow reads the events of one stage, prints them in short, and saves the results.
 func follow(stage Stage, in io.Reader, out io.Writer, save string) error {
-	f := follower{out: out, output: map[key][]string{}}
+	f := follower{out: out, output: map[key][]string{}, did: map[key]string{}}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -79,6 +81,10 @@ func (f *follower) line(line []byte) {
 		f.output[k] = append(f.output[k], e.Output)
 	case "build-output":
 		f.builds = append(f.builds, e.Output)
+	case "attr":
+		if e.Key == exercisedKey {
+			f.did[k] = e.Value
+		}
 	case "pass", "fail", "skip":
 		f.end(k, Outcome(e.Action), e.Elapsed)
 	}
@@ -89,9 +95,10 @@ func (f *follower) end(k key, outcome Outcome, seconds float64) {
 		f.endPackage(k.pkg, outcome, seconds)
 		return
 	}
-	r := Result{Package: k.pkg, Test: k.test, Outcome: outcome}
+	r := Result{Package: k.pkg, Test: k.test, Outcome: outcome, Exercised: f.did[k]}
 	said := f.output[k]
 	delete(f.output, k)
+	delete(f.did, k)
 	switch outcome {
 	case Skip:
 		r.Reason = reason(said)

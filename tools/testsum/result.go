@@ -28,6 +28,8 @@ type Result struct {
 	Outcome Outcome `json:"outcome"`
 	// Reason is what the test said when it skipped.
 	Reason string `json:"reason,omitempty"`
+	// Exercised is the value of its attribute of that name.
+	Exercised string `json:"exercised,omitempty"`
 }
 
 // Name is the package's last folders and the test.

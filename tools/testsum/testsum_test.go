@@ -8,7 +8,7 @@ import (
 
 const project = "github.com/toyproxy/toyproxy/"
 
-// stageFile saves a stage whose results are written "PACKAGE TEST OUTCOME [REASON]", a line each.
+// stageFile saves a stage whose results are written "PACKAGE TEST OUTCOME [REASON or EXERCISED]", a line each.
 func stageFile(t *testing.T, kernel, text string) string {
 	t.Helper()
 	s := Stage{Name: kernel, Kernel: kernel}
@@ -18,7 +18,9 @@ func stageFile(t *testing.T, kernel, text string) string {
 			continue
 		}
 		r := Result{Package: project + f[0], Test: f[1], Outcome: Outcome(f[2])}
-		if len(f) == 4 {
+		if len(f) == 4 && r.Outcome == Pass {
+			r.Exercised = f[3]
+		} else if len(f) == 4 {
 			r.Reason = f[3]
 		}
 		s.Results = append(s.Results, r)
@@ -31,7 +33,7 @@ func stageFile(t *testing.T, kernel, text string) string {
 }
 
 func TestTotal(t *testing.T) {
-	const ipvsPassed = "test/conformance TestFlows/ipvs/IPv4/x pass\ntest/conformance TestFlows/ipvs/IPv6/x pass\n"
+	const ipvsPassed = "test/conformance TestFlows/ipvs/x pass ipvs IPv4\ntest/conformance TestFlows/ipvs/y pass ipvs IPv6\n"
 	tests := []struct {
 		name       string
 		native, vm string
@@ -40,9 +42,9 @@ func TestTotal(t *testing.T) {
 	}{
 		{
 			name: "a test that passed in the guest is not skipped",
-			native: `test/conformance TestFlows/iptables-nft/IPv4/x pass
-				test/conformance TestFlows/iptables-legacy/IPv4/x pass
-				test/conformance TestFlows/ipvs/IPv4/x skip SKIP(kernel): no ip_vs`,
+			native: `test/conformance TestFlows/iptables-nft/x pass iptables-nft IPv4
+				test/conformance TestFlows/iptables-legacy/x pass iptables-legacy IPv4
+				test/conformance TestFlows/ipvs/x skip SKIP(kernel): no ip_vs`,
 			vm: ipvsPassed,
 			want: []string{
 				"exercised: iptables(legacy,nft)×(IPv4) in here; ipvs×(IPv4,IPv6) in uml; 4 passed, 0 failed, 0 skipped",
@@ -101,6 +103,7 @@ func TestFollow(t *testing.T) {
 		{
 			name: "a pass is one line",
 			events: `{"Action":"output","Package":"github.com/toyproxy/toyproxy/a","Test":"TestX","Output":"noise\n"}
+				{"Action":"attr","Package":"github.com/toyproxy/toyproxy/a","Test":"TestX","Key":"exercised","Value":"ipvs IPv4"}
 				{"Action":"pass","Package":"github.com/toyproxy/toyproxy/a","Test":"TestX"}
 				{"Action":"pass","Package":"github.com/toyproxy/toyproxy/a","Elapsed":1.5}`,
 			want: []string{"ok   a", "1.5s  1 passed\n"},

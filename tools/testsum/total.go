@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -87,24 +86,3 @@ func (t totals) lines(allowSkipIPVS bool) []string {
 	}
 	return append(lines, "exercised: "+strings.Join(said, "; ")+"; "+counts, counts)
 }
-
-// exercise is a backend that tests passed on with real packets, in one kernel.
-type exercise struct {
-	backend           string
-	engines, families map[string]bool
-	kernel            string
-}
-
-// String is such as "iptables(nft,legacy)×(IPv4,IPv6) in this kernel 6.1.0".
-func (e exercise) String() string {
-	s := e.backend
-	if len(e.engines) > 0 {
-		s += "(" + joined(e.engines) + ")"
-	}
-	if len(e.families) > 0 {
-		s += "×(" + joined(e.families) + ")"
-	}
-	return s + " in " + e.kernel
-}
-
-func joined(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ",") }
