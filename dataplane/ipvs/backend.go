@@ -132,6 +132,7 @@ func (b *Backend) compare(ctx context.Context, want []target, hints hints, rules
 		if err != nil {
 			return nil, err
 		}
+		w = w.yield(have)
 		first.steps = append(first.steps, before(w, have)...)
 		last.steps = append(last.steps, after(w, have)...)
 	}

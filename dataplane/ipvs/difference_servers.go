@@ -14,10 +14,6 @@ import (
 func (s *steps) raiseServers(want target, have observed) {
 	for _, v := range want.servers {
 		held, exists := have.servers[v.Key]
-		if exists && !have.owns(v.Key) && !want.ours(v.Addr) {
-			s.foreign(v)
-			continue
-		}
 		c := dataplane.Change{Op: dataplane.Add, Object: v.object(), For: v.service,
 			Reason: "virtual server missing", Lines: []string{"+ " + v.line("A")}}
 		if !exists {
@@ -29,12 +25,6 @@ func (s *steps) raiseServers(want target, have observed) {
 		}
 		s.matchReal(v, held)
 	}
-}
-
-// foreign leaves a virtual server of somebody else alone, and says so.
-func (s *steps) foreign(v virtualServer) {
-	reason := fmt.Sprintf("exists already and is not ours, so it is left alone; delete it (ipvsadm %s) or give the Service another address", v.line("D"))
-	s.report([]leftOut{{v.object(), v.service, reason}})
 }
 
 // matchReal brings the real servers of one virtual server in line.

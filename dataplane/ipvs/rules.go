@@ -50,7 +50,6 @@ func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
 			{Table: xtables.Filter, Base: "INPUT", Rule: newFlow + " -j " + chainFilter},
 			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainFilter},
 			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainUnused},
-			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainFilter},
 			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainUnused},
 			{Table: xtables.NAT, Base: "PREROUTING", Rule: "-j " + chainServices},
 			{Table: xtables.NAT, Base: "OUTPUT", Rule: "-j " + chainLocal},
@@ -60,8 +59,10 @@ func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
 }
 
 // filterChain refuses what no virtual server takes. IPVS stands behind it at
-// INPUT and before it at OUTPUT; what reaches the end here is either served or
-// not to an address of ours.
+// INPUT; what reaches the end here is served, or not to an address of ours.
+// Packets of the node's own processes come by here too, by way of lo, unless
+// IPVS took them at OUTPUT. It is better so: a packet that is refused at OUTPUT
+// fails the system call with "operation not permitted".
 func filterChain(f dataplane.Family) xtables.Chain {
 	d := dialectOf(f)
 	vip, notServed := matches(f, addresses), "-m set ! --match-set "+setID{services, f}.String()+" dst,dst"
@@ -76,13 +77,13 @@ func filterChain(f dataplane.Family) xtables.Chain {
 	}}
 }
 
-// unusedChain drops what goes to an address in a range of Services that no
-// frontend has. Addresses that a frontend has are local, so that they never
-// come by in FORWARD, and IPVS takes them before OUTPUT comes here.
+// unusedChain drops what would leave the node for an address in a range of
+// Services, by the default route for want of a better one. What a frontend has
+// is local: it does not come by in FORWARD, and leaves OUTPUT by way of lo.
 func unusedChain(node dataplane.Node) xtables.Chain {
 	c := xtables.Chain{Table: xtables.Filter, Name: chainUnused}
 	for _, p := range node.ServiceRanges {
-		c.Rules = append(c.Rules, fmt.Sprintf("-d %s -j DROP", p.Masked()))
+		c.Rules = append(c.Rules, fmt.Sprintf("-d %s ! -o lo -j DROP", p.Masked()))
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -57,7 +58,9 @@ func (t *target) add(table dataplane.Table, fe dataplane.Frontend, scheduler str
 	}
 	// One virtual server serves all source classes alike; see the package comment.
 	route := fe.Routes[dataplane.FromPod]
-	t.sets[addresses][entry{addr: fe.Addr}] = fe.Service
+	// The ports of a Service share its address.
+	service, _, _ := strings.Cut(fe.Service, ":")
+	t.sets[addresses][entry{addr: fe.Addr}] = service
 	switch route.Verdict {
 	case dataplane.Refuse:
 		// No virtual server and not in set services: the rules refuse it.
@@ -104,8 +107,41 @@ func unserved(fe dataplane.Frontend) string {
 	return ""
 }
 
-// ours reports whether a foreign virtual server on that address may be taken
-// over, because nobody else has business in the ranges of Services.
-func (t target) ours(a netip.Addr) bool {
+// yield takes out of the target every address on which somebody else already
+// has a virtual server, and reports what stood on it. Ownership goes by address,
+// so an address is wholly ours or not at all. In the ranges of Services nobody
+// else has business: there we take over.
+func (t target) yield(have observed) target {
+	foreign := map[netip.Addr]virtualServer{}
+	for k, v := range have.servers {
+		if !have.owns(k) && !t.inServiceRange(k.Addr) {
+			foreign[k.Addr] = v
+		}
+	}
+	out := t
+	out.leftOut = slices.Clone(t.leftOut)
+	out.servers = slices.DeleteFunc(slices.Clone(t.servers), func(v virtualServer) bool {
+		_, taken := foreign[v.Addr]
+		return taken
+	})
+	for k, m := range t.sets {
+		out.sets[k] = members{}
+		for e, service := range m {
+			v, taken := foreign[e.addr]
+			switch {
+			case !taken || setKind(k) == hairpin:
+				out.sets[k][e] = service
+			case setKind(k) == addresses:
+				out.leftOut = append(out.leftOut, leftOut{"address " + e.addr.String(), service, fmt.Sprintf(
+					"%s is there and is not ours, so the address is left alone; delete it (ipvsadm %s) or give the Service another address",
+					v.object(), v.line("D"))})
+			}
+		}
+	}
+	return out
+}
+
+// inServiceRange reports whether an address comes from the ranges of Services.
+func (t target) inServiceRange(a netip.Addr) bool {
 	return slices.ContainsFunc(t.serviceRanges, func(p netip.Prefix) bool { return p.Contains(a) })
 }
