@@ -16,16 +16,18 @@ const maxRefused = 16
 
 // kernel is what applying needs of a Tool.
 type kernel interface {
+	Save(ctx context.Context) (State, error)
 	Restore(ctx context.Context, text string) error
 	DropTable(ctx context.Context, table Table) error
 }
 
-// apply makes the changes of a delta: at once if the kernel lets it.
-func apply(ctx context.Context, k kernel, d Delta) error {
+// apply makes the changes of a delta, by which the kernel comes to hold want: at
+// once if the kernel lets it.
+func apply(ctx context.Context, k kernel, want Ruleset, d Delta) error {
 	err := restore(ctx, k, d)
 	var refused *RestoreError
 	if errors.As(err, &refused) && ctx.Err() == nil {
-		err = piecemeal(ctx, k, d)
+		err = retry(ctx, k, want)
 	}
 	if err != nil {
 		return err
@@ -62,6 +64,17 @@ func restore(ctx context.Context, k kernel, d Delta) error {
 		named.Chain, named.For = d.Edits[0].Chain, d.Edits[0].For
 	}
 	return &named
+}
+
+// retry makes in parts what was refused as a whole. It begins with another look
+// at the kernel: a table may have been committed before another was refused, and
+// somebody may have changed a rule since the plan was made.
+func retry(ctx context.Context, k kernel, want Ruleset) error {
+	have, err := k.Save(ctx)
+	if err != nil {
+		return err
+	}
+	return piecemeal(ctx, k, Diff(want, have))
 }
 
 // piecemeal makes the changes of a refused delta in parts: first all new chains

@@ -20,6 +20,7 @@ type Plan struct {
 // step is the changes of one engine and family.
 type step struct {
 	tool  Tool
+	want  Ruleset
 	delta Delta
 }
 
@@ -73,7 +74,7 @@ func (p *Plan) add(ctx context.Context, t Tool, want Ruleset) error {
 		want = withMarkers(want, have)
 	}
 	if d := Diff(want, have); !d.Empty() {
-		p.steps = append(p.steps, step{tool: t, delta: d})
+		p.steps = append(p.steps, step{tool: t, want: want, delta: d})
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func (p *Plan) Deltas() []Delta {
 func (p *Plan) Apply(ctx context.Context) error {
 	var errs []error
 	for _, s := range p.steps {
-		if err := apply(ctx, s.tool, s.delta); err != nil {
+		if err := apply(ctx, s.tool, s.want, s.delta); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -1,0 +1,130 @@
+package iptables
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// sharesOf walks the choice of a set and returns what each endpoint gets.
+func sharesOf(t *testing.T, s dataplane.EndpointSet) walker {
+	t.Helper()
+	w := walker{chains: map[string][]string{}, fates: map[string]float64{}}
+	for _, c := range pickChains(s) {
+		w.chains[c.Name] = c.Rules
+	}
+	left, _, _ := w.chain(t, setChain(s.Name, ""), packet{p: dataplane.TCP}, part{weight: 1})
+	if left > 0 {
+		t.Errorf("%g of the packets fall through", left)
+	}
+	return w
+}
+
+func setOf(weights ...uint16) dataplane.EndpointSet {
+	s := dataplane.EndpointSet{Name: "s", Service: "default/s", Protocol: dataplane.TCP}
+	for i, w := range weights {
+		a := netip.AddrFrom4([4]byte{10, 244, byte(i / 250), byte(1 + i%250)})
+		s.Endpoints = append(s.Endpoints, dataplane.Endpoint{Addr: netip.AddrPortFrom(a, 80), Weight: w})
+	}
+	return s
+}
+
+func equalWeights(n int) []uint16 {
+	w := make([]uint16, n)
+	for i := range w {
+		w[i] = 1
+	}
+	return w
+}
+
+// TestExactShares proves that every endpoint gets its share to the kernel's
+// resolution, that none starves, and that the rules met grow with the logarithm.
+func TestExactShares(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		weights []uint16
+		most    int
+	}{
+		{"1", equalWeights(1), 1}, {"2", equalWeights(2), 2}, {"3", equalWeights(3), 3}, {"7", equalWeights(7), 7},
+		{"64", equalWeights(64), 16}, {"65", equalWeights(65), 18}, {"1000", equalWeights(1000), 26},
+		{"weights", []uint16{1, 2, 3, 65535, 4, 1, 7, 9, 10, 11}, 10},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := setOf(tc.weights...)
+			w := sharesOf(t, s)
+			total := float64(weight(s.Endpoints))
+			for i, e := range s.Endpoints {
+				got, want := w.fates["forward "+e.Addr.String()], float64(tc.weights[i])/total
+				if math.Abs(got-want) > 4.0/resolution {
+					t.Errorf("%s gets %.12f, want %.12f", e.Addr, got, want)
+				}
+			}
+			if w.met > tc.most {
+				t.Errorf("a packet meets %d rules, want at most %d", w.met, tc.most)
+			}
+		})
+	}
+}
+
+// TestProbabilityText proves that every chance is printed so that the tool,
+// which keeps 31 bits, reads the same number and prints the same text.
+func TestProbabilityText(t *testing.T) {
+	for _, steps := range []uint32{1, 2, 3, resolution / 3, resolution / 7, resolution - 1, 715827883, 306783378} {
+		text := strings.Fields(statistic(steps))[5]
+		var f float64
+		fmt.Sscan(text, &f)
+		kept := uint32(math.Round(f * resolution))
+		if again := fmt.Sprintf("%.11f", float64(kept)/resolution); kept != steps || again != text {
+			t.Errorf("%d steps print as %s, are read as %d and print as %s", steps, text, kept, again)
+		}
+	}
+}
+
+// TestAffinityRules shows the rules of a set with affinity: first back to the
+// endpoint that served the client, then by chance, remembering.
+func TestAffinityRules(t *testing.T) {
+	s := setOf(1, 1)
+	s.Affinity = 90 * time.Minute
+	a, b := recentList(s, s.Endpoints[0]), recentList(s, s.Endpoints[1])
+	const source = " --mask 255.255.255.255 --rsource -j DNAT --to-destination "
+	want := []string{
+		"-p tcp -m recent --update --seconds 5400 --reap --name " + a + source + "10.244.0.1:80",
+		"-p tcp -m recent --update --seconds 5400 --reap --name " + b + source + "10.244.0.2:80",
+		"-p tcp -m statistic --mode random --probability 0.50000000000 -m recent --set --name " + a + source + "10.244.0.1:80",
+		"-p tcp -m recent --set --name " + b + source + "10.244.0.2:80",
+	}
+	got := pickChains(s)[0].Rules
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("rules\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	local := s
+	local.Name = "s/local"
+	if recentList(local, s.Endpoints[0]) != a {
+		t.Error("two sets of one Service do not share their memory")
+	}
+}
+
+// TestNames proves that names are short, distinct and kept by later versions:
+// a changed name would make every chain of every node change.
+func TestNames(t *testing.T) {
+	k := dataplane.Key{Addr: netip.MustParseAddr("10.96.0.10"), Protocol: dataplane.TCP, Port: 80}
+	long := netip.MustParsePrefix("fd00:10:96:ffff:ffff:ffff:ffff:ff00/120")
+	for got, want := range map[string]string{
+		frontendChain(k):            "TOY-SVC-CKAXWKG5LS3GTNNA",
+		prefixChain(single(k.Addr)): "TOY-10.96.0.10/32",
+		addressChain(k.Addr):        "TOY-10.96.0.10",
+		prefixChain(long):           xtables.Name("NET", "", long.String()),
+		hairpinPrefixChain(long):    xtables.Name("NET", "HP-", long.String()),
+		prefixChain(netip.MustParsePrefix("fd00:10:96::a0/124")): "TOY-fd00_10_96__a0/124",
+	} {
+		if got != want || len(got) > xtables.MaxName {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
