@@ -43,7 +43,7 @@ type Agent struct {
 	Backend dataplane.Backend
 	// Others are the backends that are not in use: what they left is removed
 	// once Backend's rules stand.
-	Others []dataplane.Backend
+	Others []Leftover
 	// Record keeps the live objects for other processes; may be nil.
 	Record Recorder
 }
@@ -52,6 +52,13 @@ type Agent struct {
 type Recorder interface {
 	// Record makes the kept objects equal to these, writing only what differs.
 	Record(context.Context, Desired) error
+}
+
+// Leftover is a backend that is not in use. All backends that write iptables
+// rules share their chains, so the one in use replaces the rules of the other;
+// Leftovers plans to remove what else it made.
+type Leftover interface {
+	Leftovers(context.Context) (dataplane.Plan, error)
 }
 
 // Plan is everything one pass would do, in order: create Pods, program the
@@ -89,19 +96,21 @@ func (p *Plan) planRules(ctx context.Context, pods []*corev1.Pod) error {
 	if p.Rules, err = a.Backend.Plan(ctx, p.Table); err != nil {
 		return fmt.Errorf("plan of the rules: %w", err)
 	}
-	var leftovers dataplane.Plans
+	p.Leftovers, err = a.leftovers(ctx)
+	return err
+}
+
+// leftovers plans to remove what backends that are not in use have left.
+func (a *Agent) leftovers(ctx context.Context) (dataplane.Plans, error) {
+	var out dataplane.Plans
 	for _, other := range a.Others {
-		plan, err := other.Remove(ctx)
-		if errors.Is(err, dataplane.ErrUnsupported) {
-			continue
-		}
+		plan, err := other.Leftovers(ctx)
 		if err != nil {
-			return fmt.Errorf("plan of the other backends' removal: %w", err)
+			return nil, fmt.Errorf("plan of the other backends' removal: %w", err)
 		}
-		leftovers = append(leftovers, plan)
+		out = append(out, plan)
 	}
-	p.Leftovers = leftovers
-	return nil
+	return out, nil
 }
 
 // Changes lists the changes of all steps in order.
@@ -149,20 +158,15 @@ func (p *Plan) replan(ctx context.Context) error {
 // Down plans to remove everything of ours from the node: rules first, then
 // Pods and their network.
 func (a *Agent) Down(ctx context.Context) (dataplane.Plan, error) {
-	var plans dataplane.Plans
-	for _, b := range append([]dataplane.Backend{a.Backend}, a.Others...) {
-		if b == nil {
-			continue
-		}
-		plan, err := b.Remove(ctx)
-		if errors.Is(err, dataplane.ErrUnsupported) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("plan of the rules' removal: %w", err)
-		}
-		plans = append(plans, plan)
+	rules, err := a.Backend.Remove(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("plan of the rules' removal: %w", err)
 	}
+	leftovers, err := a.leftovers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plans := append(dataplane.Plans{rules}, leftovers...)
 	if a.Pods != nil {
 		plan, err := a.Pods.Remove(ctx)
 		if err != nil {

@@ -45,7 +45,7 @@ type downJSON struct {
 
 func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
 	sc := nf.scope()
-	unlock, err := lockNode(sc, o.dryRun)
+	unlock, err := lockNode(cmd.Context(), sc, o.dryRun)
 	if err != nil {
 		return err
 	}

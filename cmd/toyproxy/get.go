@@ -79,7 +79,9 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	if err != nil {
 		return exit(exitUsage, err)
 	}
-	read := func(ctx context.Context) (agent.Desired, error) { return desired(ctx, cmd.InOrStdin(), src, nf) }
+	read := func(ctx context.Context) (agent.Desired, error) {
+		return desired(ctx, cmd.InOrStdin(), src, nf.scope(), len(src.files) == 0)
+	}
 	d, err := read(cmd.Context())
 	if err != nil {
 		return err

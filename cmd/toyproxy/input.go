@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster/manifest"
@@ -25,7 +26,7 @@ type source struct {
 
 // source picks the manifests: -f, else the first default directory that
 // exists, else the built-in demo.
-func (f *sourceFlags) source(stdin io.Reader, earlier []*corev1.Service) source {
+func (f *sourceFlags) source(stdin io.Reader, earlier func(types.NamespacedName) *corev1.Service) source {
 	opts := manifest.Options{
 		Paths: f.files, Stdin: stdin, ServiceCIDRs: f.serviceCIDRs.set, Earlier: earlier,
 	}

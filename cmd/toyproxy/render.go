@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-
-	"github.com/toyproxy/toyproxy/agent"
 )
 
 func renderCommand() *cobra.Command {
@@ -23,16 +20,12 @@ would give them, or the one they have when the state directory can be read.`,
 		Example: `  toyproxy render --backend iptables -f examples/guestbook | sudo iptables-restore --test`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := desired(cmd.Context(), cmd.InOrStdin(), &src, &nf)
+			d, err := desired(cmd.Context(), cmd.InOrStdin(), &src, nf.scope(), false)
 			if err != nil {
 				return err
 			}
 			printProblems(cmd.ErrOrStderr(), d.Problems)
-			b, err := nf.newBackend(nf.backend.resolve(), nf.scope())
-			if err != nil {
-				return err
-			}
-			text, err := b.Render(d.Table)
+			text, err := nf.newBackend(nf.backend.resolve(), nf.scope()).Render(d.Table)
 			if err != nil {
 				return err
 			}
@@ -59,28 +52,4 @@ type renderJSON struct {
 	Backend  string        `json:"backend"`
 	Text     string        `json:"text"`
 	Problems []problemJSON `json:"problems"`
-}
-
-// desired resolves what the node should look like without touching it: the
-// manifests when any are named, else what the last sync left, else the default
-// manifests.
-func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, nf *nodeFlags) (agent.Desired, error) {
-	sc := nf.scope()
-	kept := readState(sc)
-	in := kept
-	if len(src.files) > 0 || kept.empty() {
-		var err error
-		if in.Input, err = src.source(stdin, kept.Objects.Services).load(ctx); err != nil {
-			return agent.Desired{}, err
-		}
-	}
-	node, err := src.agentNode(in.Input)
-	if err != nil {
-		return agent.Desired{}, err
-	}
-	pods, err := predictPods(ctx, src, in.Input, sc)
-	if err != nil {
-		return agent.Desired{}, err
-	}
-	return agent.Resolve(in.Input, node, pods), nil
 }

@@ -62,7 +62,7 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	start := time.Now()
 	sc := nf.scope()
-	unlock, err := lockNode(sc, o.dryRun)
+	unlock, err := lockNode(ctx, sc, o.dryRun)
 	if err != nil {
 		return err
 	}

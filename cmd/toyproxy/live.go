@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/endpoints"
+)
+
+// readState returns the live objects that the last sync left; the error names
+// damaged files, the objects are good all the same.
+func readState(sc scope) (cluster.Objects, error) { return state.OpenLive(sc.stateDir).Read() }
+
+// serviceByName looks Services up by name; nil for one that is not there.
+func serviceByName(svcs []*corev1.Service) func(types.NamespacedName) *corev1.Service {
+	byName := make(map[types.NamespacedName]*corev1.Service, len(svcs))
+	for _, s := range svcs {
+		byName[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = s
+	}
+	return func(n types.NamespacedName) *corev1.Service { return byName[n] }
+}
+
+// keepAges gives Services the creation time that an earlier pass noted: the
+// older of two that claim the same address wins.
+func keepAges(svcs []*corev1.Service, earlier func(types.NamespacedName) *corev1.Service) {
+	for _, s := range svcs {
+		old := earlier(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+		if old != nil && s.CreationTimestamp.IsZero() {
+			s.CreationTimestamp = old.CreationTimestamp
+		}
+	}
+}
+
+// recorder implements agent.Recorder with the state directory.
+type recorder struct{ sc scope }
+
+// Record writes the live objects.
+func (r recorder) Record(_ context.Context, d agent.Desired) error {
+	o := d.Objects
+	o.EndpointSlices = d.Slices
+	return state.OpenLive(r.sc.stateDir).Write(o, madeHere, time.Now().Truncate(time.Second))
+}
+
+// isPodNamespace tells whether a namespace is that of a Pod which the node of
+// the state directory runs.
+func isPodNamespace(stateDir, name string) bool {
+	pods, _ := state.OpenPods(stateDir).List()
+	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return podNamespaceName(p) == name })
+}
+
+// desired resolves what a node should look like without touching the kernel:
+// from the manifests, or from what the last sync left.
+func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, live bool) (agent.Desired, error) {
+	kept, err := readState(sc)
+	if err != nil && live {
+		return agent.Desired{}, err
+	}
+	in := agent.Input{Objects: kept}
+	if !live {
+		earlier := serviceByName(kept.Services)
+		if in, err = src.source(stdin, earlier).load(ctx); err != nil {
+			return agent.Desired{}, err
+		}
+		keepAges(in.Objects.Services, earlier)
+	}
+	node, err := src.agentNode(&in)
+	if err != nil {
+		return agent.Desired{}, err
+	}
+	pods := in.Objects.Pods
+	if !live {
+		if pods, err = predictPods(ctx, src, sc, in.Objects, node); err != nil {
+			return agent.Desired{}, err
+		}
+	}
+	made := in.Objects.EndpointSlices
+	if live {
+		in.Objects.EndpointSlices = slices.DeleteFunc(slices.Clone(made), madeSlice)
+	}
+	d := agent.Resolve(in, node, pods)
+	if live {
+		date(d.Slices, made)
+	}
+	return d, nil
+}
+
+// madeSlice tells whether a slice was made from a selector by this program:
+// such slices are resolved anew.
+func madeSlice(s *discoveryv1.EndpointSlice) bool {
+	return s.Labels[discoveryv1.LabelManagedBy] == endpoints.ManagedBy
+}
+
+// date gives slices the creation times that were noted for them.
+func date(resolved, noted []*discoveryv1.EndpointSlice) {
+	times := make(map[types.NamespacedName]metav1.Time, len(noted))
+	for _, s := range noted {
+		times[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = s.CreationTimestamp
+	}
+	for i, s := range resolved {
+		if t, ok := times[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]; ok && s.CreationTimestamp.IsZero() {
+			s = s.DeepCopy()
+			s.CreationTimestamp = t
+			resolved[i] = s
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/iptables"
+	"github.com/toyproxy/toyproxy/dataplane/ipvs"
+	"github.com/toyproxy/toyproxy/podnet"
+)
+
+// netnsEnv tells the re-executed program that it is inside the namespace.
+const netnsEnv = "TOYPROXY_NETNS"
+
+// enterNamespace runs this program again inside a network namespace, unless it
+// is there already: a process works in one namespace, with all its threads.
+func enterNamespace(name string) error {
+	if name == "" || os.Getenv(netnsEnv) == name {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return needRoot("--netns")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("path of this program: %w", err)
+	}
+	argv := append([]string{self}, os.Args[1:]...)
+	return podnet.EnterAndExec(name, argv, append(os.Environ(), netnsEnv+"="+name))
+}
+
+// nodePlan is a plan with what is needed to talk about it.
+type nodePlan struct {
+	*agent.Plan
+	source source
+	netns  string
+}
+
+// planNode loads the manifests, builds the agent of the node and plans.
+func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*nodePlan, error) {
+	kept, err := readState(sc)
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
+	}
+	earlier := serviceByName(kept.Services)
+	s := src.source(cmd.InOrStdin(), earlier)
+	in, err := s.load(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	keepAges(in.Objects.Services, earlier)
+	a, err := buildAgent(src, nf, sc, &in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.Plan(cmd.Context(), in)
+	if err != nil {
+		return nil, err
+	}
+	return &nodePlan{Plan: p, source: s, netns: sc.netns}, nil
+}
+
+// strict refuses to go on when a manifest is wrong and --strict was given.
+func (p *nodePlan) strict(strict bool) error {
+	if errs := p.Errors(); strict && len(errs) > 0 {
+		return exit(exitBadManifest, fmt.Errorf("%d errors in the manifests; with --strict nothing is done", len(errs)))
+	}
+	return nil
+}
+
+// badManifest is the error of a pass that left out something that was wrong.
+func (p *nodePlan) badManifest() error {
+	if errs := p.Errors(); len(errs) > 0 {
+		return exit(exitBadManifest, fmt.Errorf("%d errors in the manifests; what is good is in force", len(errs)))
+	}
+	return nil
+}
+
+// suggestion is a command that shows the result, for a reader who is new.
+func (p *nodePlan) suggestion() string {
+	var client, vip string
+	for _, pod := range p.Pods {
+		if name := podNamespaceName(pod); name != "" && client == "" {
+			client = name
+		}
+		if len(pod.Spec.Containers) > 0 && len(pod.Spec.Containers[0].Ports) == 0 {
+			client = podNamespaceName(pod)
+		}
+	}
+	for _, fe := range p.Table.Frontends {
+		if fe.Protocol == dataplane.TCP && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
+			vip = strings.TrimSuffix(netip.AddrPortFrom(fe.Addr, fe.Port).String(), ":80")
+			break
+		}
+	}
+	if client == "" || vip == "" || p.netns != "" {
+		return ""
+	}
+	return fmt.Sprintf("sudo ip netns exec %s curl %s", client, vip)
+}
+
+// newBackend builds one backend.
+func (f *nodeFlags) newBackend(name backendName, sc scope) dataplane.Backend {
+	if name == backendIPVS {
+		return ipvs.New(ipvs.Config{Scheduler: f.scheduler, StateDir: sc.rulesDir(), Engine: f.engine.engine})
+	}
+	return iptables.New(iptables.Config{Engine: f.engine.engine})
+}
+
+// rulesDir is where backends note what they changed: that of the node, or one
+// of the Pod's own.
+func (sc scope) rulesDir() string {
+	if sc.pod {
+		return filepath.Join(sc.stateDir, "pod-rules", sc.netns)
+	}
+	return sc.stateDir
+}
+
+// lockWait is how long a command waits for another one to finish.
+const lockWait = 30 * time.Second
+
+// lockNode makes this process the only writer of the node.
+func lockNode(ctx context.Context, sc scope, readOnly bool) (func(), error) {
+	if readOnly {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	holder := fmt.Sprintf("%s, pid %d", strings.Join(os.Args, " "), os.Getpid())
+	return state.Lock(ctx, filepath.Join(sc.rulesDir(), "lock"), holder)
+}
+
+// buildAgent wires the parts of one node together.
+func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*agent.Agent, error) {
+	node, err := src.agentNode(in)
+	if err != nil {
+		return nil, err
+	}
+	backend := nf.backend.resolve()
+	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc)}
+	if backend == backendIPTables {
+		a.Others = []agent.Leftover{ipvsLeftover(nf, sc)}
+	}
+	if sc.pod {
+		in.Objects.Pods, err = livePods(sc, in.Objects.Pods)
+		return a, err
+	}
+	a.Record = recorder{sc}
+	a.Pods, err = newPods(src, sc, in.Objects, node)
+	return a, err
+}
+
+// buildAgentForDown wires what is needed to remove everything.
+func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
+	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: []agent.Leftover{ipvsLeftover(nf, sc)}}
+	if sc.pod {
+		return a, nil
+	}
+	var err error
+	a.Pods, err = newPods(nil, sc, cluster.Objects{}, agent.Node{})
+	return a, err
+}
+
+func ipvsLeftover(nf *nodeFlags, sc scope) agent.Leftover {
+	return ipvs.New(ipvs.Config{Scheduler: nf.scheduler, StateDir: sc.rulesDir(), Engine: nf.engine.engine})
+}
+
+// agentNode says which node the objects are programmed for, and gives Pods
+// that no scheduler has placed to it.
+func (f *sourceFlags) agentNode(in *agent.Input) (agent.Node, error) {
+	name, err := f.nodeName()
+	if err != nil {
+		return agent.Node{}, err
+	}
+	if nodes := in.Objects.Nodes; f.node == "" && len(nodes) == 1 {
+		name = nodes[0].Name
+	}
+	in.Objects.Pods, in.Problems = agent.Place(in.Objects.Pods, name, in.Problems)
+	return agent.Node{Name: name, PodRanges: f.clusterCIDRs.set, ServiceRanges: f.serviceCIDRs.set}, nil
+}
+
+// forgetState removes the live objects of a node that is no more.
+func forgetState(sc scope) error {
+	var errs []error
+	if sc.pod {
+		return os.RemoveAll(sc.rulesDir())
+	}
+	for _, dir := range []string{"services", "endpointslices", "nodes", "namespaces", "pods"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
+	}
+	return errors.Join(errs...)
+}
