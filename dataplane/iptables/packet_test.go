@@ -244,4 +244,3 @@ func TestOwnNamespace(t *testing.T) {
 		}
 	})
 }
-
