@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/iptables"
+	"github.com/toyproxy/toyproxy/dataplane/ipvs"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
 )
 
@@ -17,39 +20,58 @@ type backend struct {
 	make  func(t testing.TB) dataplane.Backend
 }
 
-// program makes the kernel of the host match the table, and proves that a
-// second plan has nothing left to do. It returns how many changes there were.
-func program(h *lab.Host, b dataplane.Backend, table dataplane.Table) (changes int, err error) {
-	h.Do(func() {
-		changes, err = settle(func() (dataplane.Plan, error) { return b.Plan(context.Background(), table) })
-	})
-	return changes, err
+// backends are the columns of the matrix. IPVS brings a few rules of
+// iptables along, in the engine that it finds.
+func backends() []backend {
+	return []backend{
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT)},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy)},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS},
+	}
+}
+
+func withIptables(e xtables.Engine) func(testing.TB) dataplane.Backend {
+	return func(testing.TB) dataplane.Backend { return iptables.New(iptables.Config{Engine: e}) }
+}
+
+func withIPVS(t testing.TB) dataplane.Backend {
+	return ipvs.New(ipvs.Config{StateDir: t.TempDir()})
+}
+
+// program makes the kernel of the host match the table.
+func program(h *lab.Host, b dataplane.Backend, table dataplane.Table) error {
+	return execute(h, func(ctx context.Context) (dataplane.Plan, error) { return b.Plan(ctx, table) })
 }
 
 // clear removes everything of ours from the kernel of the host.
-func clear(h *lab.Host, b dataplane.Backend) (err error) {
+func clear(h *lab.Host, b dataplane.Backend) error { return execute(h, b.Remove) }
+
+// execute makes a plan in the host's namespace and applies it.
+func execute(h *lab.Host, plan func(context.Context) (dataplane.Plan, error)) (err error) {
 	h.Do(func() {
-		_, err = settle(func() (dataplane.Plan, error) { return b.Remove(context.Background()) })
+		var p dataplane.Plan
+		if p, err = plan(context.Background()); err != nil {
+			err = fmt.Errorf("plan: %w", err)
+			return
+		}
+		if err = p.Apply(context.Background()); err != nil {
+			err = fmt.Errorf("apply: %w", err)
+		}
 	})
 	return err
 }
 
-// settle applies a plan; the plan made afterwards must be empty.
-func settle(plan func() (dataplane.Plan, error)) (changes int, err error) {
-	first, err := plan()
-	if err != nil {
-		return 0, fmt.Errorf("plan: %w", err)
-	}
-	if err := first.Apply(context.Background()); err != nil {
-		return 0, fmt.Errorf("apply: %w", err)
-	}
-	second, err := plan()
-	if err != nil {
-		return 0, fmt.Errorf("second plan: %w", err)
-	}
-	var left error
-	for _, c := range second.Changes() {
-		left = errors.Join(left, fmt.Errorf("second plan is not empty: %s %q", c, c.Lines))
-	}
-	return len(first.Changes()), left
+// settled returns what a plan would still change, as an error.
+func settled(h *lab.Host, plan func(context.Context) (dataplane.Plan, error)) (err error) {
+	h.Do(func() {
+		p, failed := plan(context.Background())
+		if failed != nil {
+			err = fmt.Errorf("second plan: %w", failed)
+			return
+		}
+		for _, c := range p.Changes() {
+			err = errors.Join(err, fmt.Errorf("second plan is not empty: %s %q", c, c.Lines))
+		}
+	})
+	return err
 }

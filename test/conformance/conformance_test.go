@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -58,7 +60,7 @@ func (r *run) play(t *testing.T) {
 	for _, s := range r.scenario.steps {
 		r.take(t, p, s)
 	}
-	if err := clear(r.lab.Node, r.impl); err != nil {
+	if err := errors.Join(clear(r.lab.Node, r.impl), settled(r.lab.Node, r.impl.Remove)); err != nil {
 		t.Errorf("remove: %v", err)
 	}
 	if left := differences(before, dumpOf(r.lab.Node, everythingOf())); left != "" {
@@ -91,7 +93,8 @@ func (r *run) take(t *testing.T, p *pipeline, s step) {
 	if err != nil {
 		t.Fatalf("step %s: %v", s.name, err)
 	}
-	if _, err := program(r.lab.Node, r.impl, table); err != nil {
+	plan := func(ctx context.Context) (dataplane.Plan, error) { return r.impl.Plan(ctx, table) }
+	if err := errors.Join(execute(r.lab.Node, plan), settled(r.lab.Node, plan)); err != nil {
 		t.Errorf("step %s: %v", s.name, err)
 	}
 	for _, f := range s.flows {
@@ -117,7 +120,7 @@ func (r *run) try(t *testing.T, s step, f flow) {
 func fromScratch(t *testing.T, b dataplane.Backend, table dataplane.Table) dump {
 	t.Helper()
 	fresh := lab.New(t, lab.WithPods(0)).Node
-	if _, err := program(fresh, b, table); err != nil {
+	if err := program(fresh, b, table); err != nil {
 		t.Errorf("from scratch: %v", err)
 	}
 	return dumpOf(fresh, rulesOf())

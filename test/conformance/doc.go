@@ -30,8 +30,9 @@
 //
 // # Outcomes
 //
-//	OK p2:80 p3:80 nosnat   served, by each of these in turn, by no other, the
-//	                        source kept (nosnat) or rewritten (snat)
+//	OK p2:80 p3:80 nosnat   served, by each of these in turn and by no other; the
+//	                        endpoint saw the client's own source (nosnat) or an
+//	                        address of the node (snat)
 //	STICKY p2:80 p3:80      served by one of these, always the same
 //	REFUSED                 refused at once, by reset or ICMP
 //	DROPPED                 no answer, and no packet left the node's uplink

@@ -45,10 +45,10 @@ func dumpOf(h *lab.Host, commands []string) dump {
 }
 
 // canonical drops what differs between equal states: counters, the order of
-// chains and set members, timers of sets, IPVS destinations that only end what
-// they still have (weight 0).
+// chains and set members, timers of sets, whether a link has carried anything
+// yet, IPVS destinations that only end what they still have (weight 0).
 func canonical(command, out string) []string {
-	counters := regexp.MustCompile(`\[\d+:\d+\]| expires \d+\w*| timeout \d+`)
+	counters := regexp.MustCompile(`\[\d+:\d+\]| expires \d+\w*| timeout \d+| state (UP|UNKNOWN)`)
 	var kept []string
 	table := ""
 	for line := range strings.Lines(out) {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -157,29 +158,23 @@ func (f flow) tryDropped(l *lab.Lab, from *lab.Host) error {
 
 // tryServed dials until every endpoint has answered, and a few times more than
 // there are, so that one too many shows.
-func (f flow) tryServed(l *lab.Lab, from *lab.Host) error {
+func (f flow) tryServed(l *lab.Lab, from *lab.Host) (err error) {
 	seen := map[string]bool{}
 	least, most := f.tries()
-	for i := range most {
-		o := lab.Probe(from, f.protocol, f.to, lab.Options{})
-		if o.Fate != lab.OK {
-			return fmt.Errorf("try %d: %s, want %s", i+1, o, f.line)
+	tried := 0
+	lab.Series(from, f.protocol, f.to, most, func(o lab.Outcome) bool {
+		tried++
+		if err = f.judge(l, o, seen); err != nil {
+			err = fmt.Errorf("try %d: %s, %w", tried, o, err)
+			return false
 		}
-		if err := f.judge(l, o); err != nil {
-			return fmt.Errorf("try %d: %s: %w", i+1, o, err)
-		}
-		seen[name(o)] = true
-		if f.want == sticky && len(seen) > 1 {
-			return fmt.Errorf("try %d: %s, but other endpoints before: want the same each time", i+1, o)
-		}
-		if i+1 >= least && len(seen) == len(f.endpoints) {
-			return nil
-		}
+		seen[o.Name()] = true
+		return tried < least || len(seen) < len(f.endpoints)
+	})
+	if err == nil && f.want == served && len(seen) < len(f.endpoints) {
+		err = fmt.Errorf("only %v of %v answered in %d tries", slices.Collect(maps.Keys(seen)), f.endpoints, tried)
 	}
-	if f.want == served && len(seen) < len(f.endpoints) {
-		return fmt.Errorf("only %v of %v answered in %d tries", seen, f.endpoints, most)
-	}
-	return nil
+	return err
 }
 
 // tries returns how often to dial at least, and at most. An endpoint that is
@@ -197,22 +192,25 @@ func (f flow) tries() (least, most int) {
 }
 
 // judge checks one answer: by whom, at which address, seen from which source.
-func (f flow) judge(l *lab.Lab, o lab.Outcome) error {
-	if !slices.Contains(f.endpoints, name(o)) {
-		return fmt.Errorf("want one of %v", f.endpoints)
+func (f flow) judge(l *lab.Lab, o lab.Outcome, seen map[string]bool) error {
+	if o.Fate != lab.OK || !slices.Contains(f.endpoints, o.Name()) {
+		return fmt.Errorf("want %s by %v", f.want, f.endpoints)
+	}
+	if f.want == sticky && len(seen) > 0 && !seen[o.Name()] {
+		return fmt.Errorf("want the same as before, %v", slices.Collect(maps.Keys(seen)))
 	}
 	h, _ := hostOf(l, o.Endpoint)
-	if at := h.Addr(dataplane.FamilyOf(f.to.Addr())); o.Local.Addr() != at {
+	at := h.Addr(dataplane.FamilyOf(f.to.Addr()))
+	switch {
+	case o.Local.Addr() != at:
 		return fmt.Errorf("reached at %s, want %s", o.Local.Addr(), at)
-	}
-	if o.Masqueraded() != f.snat {
-		return fmt.Errorf("source rewritten: %v, want %v", o.Masqueraded(), f.snat)
+	case f.snat && !l.Node.Owns(o.Peer.Addr()):
+		return fmt.Errorf("source %s seen, want an address of the node", o.Peer.Addr())
+	case !f.snat && o.Masqueraded():
+		return fmt.Errorf("source %s seen, want the client's own", o.Peer.Addr())
 	}
 	return nil
 }
-
-// name is an endpoint as flows name it: "p2:8080".
-func name(o lab.Outcome) string { return fmt.Sprintf("%s:%d", o.Endpoint, o.Local.Port()) }
 
 // hostOf finds a host by its name.
 func hostOf(l *lab.Lab, name string) (*lab.Host, bool) {

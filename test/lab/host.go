@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,12 @@ type Host struct {
 
 	t     testing.TB
 	space netns.NsHandle
+	addrs []netip.Addr
 }
+
+// Owns reports whether the host has the address: that of its uplink, of its
+// bridge, or one given by AddAddr.
+func (h *Host) Owns(a netip.Addr) bool { return slices.Contains(h.addrs, a) }
 
 // Addr returns the host's address of the family.
 func (h *Host) Addr(f dataplane.Family) netip.Addr {
@@ -153,6 +159,7 @@ func (h *Host) Link(f func(*netlink.Handle) error) {
 func (h *Host) AddAddr(link string, p netip.Prefix) {
 	h.t.Helper()
 	h.Link(func(nl *netlink.Handle) error { return addAddr(nl, link, p) })
+	h.addrs = append(h.addrs, p.Addr())
 }
 
 // AddRoute routes a destination by way of a gateway.

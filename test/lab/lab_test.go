@@ -56,26 +56,26 @@ func TestFates(t *testing.T) {
 	const short, second = 200 * time.Millisecond, 1500 * time.Millisecond
 	for _, tc := range []struct {
 		name string
+		from *Host
 		p    dataplane.Protocol
 		to   string
 		wait time.Duration
 		want Fate
 	}{
-		{"open port", tcp, "10.244.0.12:80", short, OK},
-		{"closed TCP port", tcp, "10.244.0.12:81", short, Refused},
-		{"closed UDP port", udp, "10.244.0.12:81", short, Refused},
-		{"closed TCP port, IPv6", tcp, "[fd00:10:244::12]:81", short, Refused},
-		{"closed UDP port, IPv6", udp, "[fd00:10:244::12]:81", short, Refused},
-		{"nobody's Service", tcp, "10.96.0.10:80", short, Timeout},
-		{"nobody's Service, UDP, IPv6", udp, "[fd00:10:96::a]:80", short, Timeout},
-		// Without the limit of ICMP, Linux 6.1 tells one source of a missing
-		// route once a second: the datagram has to come first.
-		{"no route, UDP", udp, "198.51.100.1:80", short, Unreachable},
-		{"no route", tcp, "198.51.100.1:80", second, Unreachable},
-		{"no route, IPv6", tcp, "[fd00:198::1]:80", second, Unreachable},
+		{"open port", p1, tcp, "10.244.0.12:80", short, OK},
+		{"closed TCP port", p1, tcp, "10.244.0.12:81", short, Refused},
+		{"closed UDP port", p1, udp, "10.244.0.12:81", short, Refused},
+		{"closed TCP port, IPv6", p1, tcp, "[fd00:10:244::12]:81", short, Refused},
+		{"closed UDP port, IPv6", p1, udp, "[fd00:10:244::12]:81", short, Refused},
+		{"nobody's Service", p1, tcp, "10.96.0.10:80", short, Timeout},
+		{"nobody's Service, UDP, IPv6", p1, udp, "[fd00:10:96::a]:80", short, Timeout},
+		// One source is told of a missing route once a second, no less.
+		{"no route, UDP", p2, udp, "198.51.100.1:80", short, Unreachable},
+		{"no route", p1, tcp, "198.51.100.1:80", second, Unreachable},
+		{"no route, IPv6", p1, tcp, "[fd00:198::1]:80", second, Unreachable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out := Probe(p1, tc.p, netip.MustParseAddrPort(tc.to), Options{Timeout: tc.wait})
+			out := Probe(tc.from, tc.p, netip.MustParseAddrPort(tc.to), Options{Timeout: tc.wait})
 			if out.Fate != tc.want {
 				t.Errorf("%s to %s: %s (%v), want %s", tc.p, tc.to, out, out.Err, tc.want)
 			}
@@ -106,7 +106,7 @@ func TestProbeMany(t *testing.T) {
 	l := New(t, WithPods(2))
 	l.Pod(2).Serve(dataplane.TCP, 80)
 	got := ProbeMany(l.Pod(1), dataplane.TCP, netip.AddrPortFrom(l.Pod(2).IPv4, 80), 3000)
-	if got.Endpoints["p2"] != 3000 {
+	if got.Endpoints["p2:80"] != 3000 {
 		t.Errorf("%v, first failure %v", got.Fates, got.Failure)
 	}
 	if left := l.Pod(1).Run("ss", "-Htan"); strings.Count(left, "\n") > 5 {

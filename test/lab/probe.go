@@ -65,6 +65,9 @@ func (o Outcome) Masqueraded() bool {
 	return o.Fate == OK && o.Peer.Addr() != o.Source.Addr()
 }
 
+// Name returns the endpoint that answered as host and port, "p2:8080".
+func (o Outcome) Name() string { return fmt.Sprintf("%s:%d", o.Endpoint, o.Local.Port()) }
+
 // String returns "OK(p2 10.244.0.12:8080, nosnat)" or "REFUSED".
 func (o Outcome) String() string {
 	switch o.Fate {
@@ -91,7 +94,8 @@ func Probe(from *Host, p dataplane.Protocol, to netip.AddrPort, opt Options) Out
 
 // Tally counts the outcomes of many probes.
 type Tally struct {
-	// Fates counts by fate; Endpoints counts the OK ones by who answered.
+	// Fates counts by fate; Endpoints counts the OK ones by who answered,
+	// "p2:8080".
 	Fates     map[Fate]int
 	Endpoints map[string]int
 	// Slowest is the longest that one probe took; all of them took Took.
@@ -100,17 +104,28 @@ type Tally struct {
 	Failure *Outcome
 }
 
-// ProbeMany sends n probes, one after the other from one thread, each from a
-// port of the kernel's choice, and counts. Closed connections leave no state
-// behind at the client, so n may exceed the number of ports.
+// Series sends up to n probes, one after the other from one thread, each from a
+// port of the kernel's choice, until visit returns false. Closed connections
+// leave no state behind at the client, so n may exceed the number of ports.
+func Series(from *Host, p dataplane.Protocol, to netip.AddrPort, n int, visit func(Outcome) (more bool)) {
+	from.t.Helper()
+	from.Do(func() {
+		for range n {
+			if !visit(probe(p, to, Options{})) {
+				return
+			}
+		}
+	})
+}
+
+// ProbeMany counts the outcomes of a Series of n probes.
 func ProbeMany(from *Host, p dataplane.Protocol, to netip.AddrPort, n int) Tally {
 	from.t.Helper()
 	t := Tally{Fates: map[Fate]int{}, Endpoints: map[string]int{}}
 	start := time.Now()
-	from.Do(func() {
-		for range n {
-			t.count(probe(p, to, Options{}))
-		}
+	Series(from, p, to, n, func(o Outcome) bool {
+		t.count(o)
+		return true
 	})
 	t.Took = time.Since(start)
 	return t
@@ -120,7 +135,7 @@ func (t *Tally) count(o Outcome) {
 	t.Fates[o.Fate]++
 	t.Slowest = max(t.Slowest, o.Took)
 	if o.Fate == OK {
-		t.Endpoints[o.Endpoint]++
+		t.Endpoints[o.Name()]++
 		return
 	}
 	if t.Failure == nil {

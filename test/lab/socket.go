@@ -63,8 +63,11 @@ func begin(fd int, p dataplane.Protocol, to netip.AddrPort, opt Options) error {
 		return err
 	}
 	if p == dataplane.UDP {
-		_, err := unix.Write(fd, []byte("?"))
-		return err
+		// EPERM: a rule on the way out dropped it. If it refused it as well,
+		// that waits on the socket.
+		if _, err := unix.Write(fd, []byte("?")); !errors.Is(err, unix.EPERM) {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,3 +1,0 @@
-package conformance
-
-func backends() []backend { return nil }
