@@ -79,6 +79,9 @@ func TestSetPodAffects(t *testing.T) {
 		{"succeeded", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), phase(corev1.PodSucceeded)), []string{"a", "both"}},
 		{"a container port", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), containerPort("x", 1, "TCP")), []string{"a", "both"}},
 		{"host name", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), func(p *corev1.Pod) { p.Spec.Hostname = "h" }), []string{"a", "both"}},
+		{"subdomain", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), func(p *corev1.Pod) { p.Spec.Subdomain = "a" }), []string{"a", "both"}},
+		{"node", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), func(p *corev1.Pod) { p.Spec.NodeName = "n1" }), []string{"a", "both"}},
+		{"another Pod of the name", newPod("p", "10.0.0.1", a, ready(corev1.ConditionTrue), func(p *corev1.Pod) { p.UID = "2" }), []string{"a", "both"}},
 		{"other labels", newPod("p", "10.0.0.1", b, ready(corev1.ConditionTrue)), []string{"a", "b", "both"}},
 		{"one more label", newPod("p", "10.0.0.1", labels{"app": "a", "tier": "web"}, ready(corev1.ConditionTrue)), []string{"a", "both", "tier"}},
 		{"labels gone", newPod("p", "10.0.0.1", nil, ready(corev1.ConditionTrue)), []string{"a", "both"}},
@@ -97,6 +100,7 @@ func TestSetPodAffects(t *testing.T) {
 		x := indexOf(newService("a", a))
 		equal(t, "set", names(x.SetPod(newPod("p", "", a))), nil)
 		equal(t, "relabelled", names(x.SetPod(newPod("p", "", b))), nil)
+		equal(t, "relabelled back", names(x.SetPod(newPod("p", "", a))), nil)
 		equal(t, "given an address", names(x.SetPod(newPod("p", "10.0.0.1", a))), []string{"a"})
 	})
 }
@@ -110,32 +114,57 @@ func names(keys []types.NamespacedName) []string {
 }
 
 // One changed Pod touches only the Services that select it, among 10,000 that
-// have a label in common with it.
+// have a label in common with it, whether Services or Pods come first.
 func TestOneChangedPodTouchesOnlyItsServices(t *testing.T) {
-	x := endpoints.New()
-	for i := range 10_000 {
-		app := fmt.Sprintf("app-%d", i)
-		x.SetService(newService(app, labels{"app": app, "tier": "web"}))
-		x.SetPod(newPod(app, fmt.Sprintf("10.0.%d.%d", i/256, i%256), labels{"app": app, "tier": "web"}))
-		x.Resolve(key("default", app))
+	for _, servicesFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("servicesFirst=%t", servicesFirst), func(t *testing.T) {
+			x := endpoints.New()
+			var objects []any
+			for i := range 10_000 {
+				app := fmt.Sprintf("app-%d", i)
+				with := labels{"app": app, "all": "web"}
+				objects = append(objects, newService(app, with), newPod(app, fmt.Sprintf("10.0.%d.%d", i/256, i%256), with))
+			}
+			for pass := range 2 {
+				for i := range objects {
+					if isService(objects[i]) == (servicesFirst == (pass == 0)) {
+						set(x, objects[i])
+					}
+				}
+			}
+			x.SetService(newService("second", labels{"app": "app-7"}))
+			resolveAll(x, objects)
+			before := x.Stats()
+			if before.Visited > 50_000 {
+				t.Errorf("filling the index looked at %d Services", before.Visited)
+			}
+			changed := x.SetPod(newPod("app-7", "10.0.0.7", labels{"app": "app-7", "all": "web"}, ready(corev1.ConditionFalse)))
+			equal(t, "changed", names(changed), []string{"app-7", "second"})
+			resolveAll(x, objects)
+			after := x.Stats()
+			if affected, built := after.Affected-before.Affected, after.Built-before.Built; affected != 2 || built != 2 {
+				t.Errorf("affected %d and built %d Services, want 2 and 2", affected, built)
+			}
+			// The label all have in common may file a Service or two, never many.
+			if visited := after.Visited - before.Visited; visited > 4 {
+				t.Errorf("looked at %d Services", visited)
+			}
+		})
 	}
-	x.SetService(newService("second", labels{"app": "app-7"}))
+}
+
+func isService(object any) bool {
+	_, ok := object.(*corev1.Service)
+	return ok
+}
+
+func resolveAll(x *endpoints.Index, objects []any) {
+	for _, o := range objects {
+		if s, ok := o.(*corev1.Service); ok {
+			x.Resolve(key(s.Namespace, s.Name))
+		}
+	}
 	x.Resolve(key("default", "second"))
-	before := x.Stats()
-	changed := x.SetPod(newPod("app-7", "10.0.0.7", labels{"app": "app-7", "tier": "web"}, ready(corev1.ConditionFalse)))
-	equal(t, "changed", names(changed), []string{"app-7", "second"})
-	for i := range 10_000 {
-		x.Resolve(key("default", fmt.Sprintf("app-%d", i)))
-	}
-	x.Resolve(key("default", "second"))
-	after := x.Stats()
-	if affected, built := after.Affected-before.Affected, after.Built-before.Built; affected != 2 || built != 2 {
-		t.Errorf("affected %d and built %d Services, want 2 and 2", affected, built)
-	}
-	// The label all have in common may file a few Services, never many.
-	if visited := after.Visited - before.Visited; visited > 4 {
-		t.Errorf("looked at %d Services", visited)
-	}
 }
 
 // A label that was rare when Services came may become common. They move.
@@ -183,6 +212,10 @@ func TestSlicesAsGiven(t *testing.T) {
 	equal(t, "moved to another Service", names(x.SetSlice(newSlice("web-a", "api", "10.0.0.1"))), []string{"web", "api"})
 	equal(t, "what remains", show(x.Resolve(web)), []string{"IPv4 10.0.0.2 ---"})
 	equal(t, "results already handed out stay", show(before), []string{"IPv4 10.0.0.1 ---", "IPv4 10.0.0.2 ---"})
+	before = x.Resolve(web)
+	equal(t, "moved back", names(x.SetSlice(newSlice("web-a", "web", "10.0.0.1"))), []string{"api", "web"})
+	equal(t, "results already handed out stay", show(before), []string{"IPv4 10.0.0.2 ---"})
+	equal(t, "moved again", names(x.SetSlice(newSlice("web-a", "api", "10.0.0.1"))), []string{"web", "api"})
 	equal(t, "replaced", names(x.SetSlice(newSlice("web-b", "web", "10.0.0.3"))), []string{"web"})
 	equal(t, "label gone", names(x.SetSlice(newSlice("web-b", ""))), []string{"web"})
 	equal(t, "deleted", names(x.DeleteSlice(key("default", "web-a"))), []string{"api"})

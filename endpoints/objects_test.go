@@ -99,16 +99,20 @@ func newSlice(name, of string, ips ...string) *discoveryv1.EndpointSlice {
 func indexOf(objects ...any) *endpoints.Index {
 	x := endpoints.New()
 	for _, o := range objects {
-		switch o := o.(type) {
-		case *corev1.Pod:
-			x.SetPod(o)
-		case *corev1.Service:
-			x.SetService(o)
-		case *discoveryv1.EndpointSlice:
-			x.SetSlice(o)
-		}
+		set(x, o)
 	}
 	return x
+}
+
+func set(x *endpoints.Index, object any) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		x.SetPod(o)
+	case *corev1.Service:
+		x.SetService(o)
+	case *discoveryv1.EndpointSlice:
+		x.SetSlice(o)
+	}
 }
 
 // selected returns the names of the Pods a Service of namespace default selects.

@@ -33,11 +33,11 @@ type service struct {
 	fresh    bool
 }
 
-// selector returns the labels a Pod must carry. Nil: the Service selects
-// nothing. An empty selector selects nothing too (not everything), and an
-// ExternalName is an alias of a name, never a group of Pods.
+// selector returns the labels a Pod must carry; none: the Service selects
+// nothing. (Not everything: that is what an empty label selector means
+// elsewhere.) An ExternalName is an alias of a name, never a group of Pods.
 func selector(svc *corev1.Service) map[string]string {
-	if svc == nil || svc.Spec.Type == corev1.ServiceTypeExternalName || len(svc.Spec.Selector) == 0 {
+	if svc == nil || svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
 	return svc.Spec.Selector

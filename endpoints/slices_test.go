@@ -86,6 +86,13 @@ func TestTargetPorts(t *testing.T) {
 		"IPv4 http/TCP/8080 10.0.0.1 rs-", "IPv4 http/TCP/8080 10.0.0.3 rs-",
 		"IPv4 http/TCP/8081 10.0.0.2 rs-",
 	})
+	seen := labels{}
+	for _, s := range x.Resolve(key("default", "tcp")) {
+		if other, ok := seen[s.Name]; ok {
+			t.Errorf("slices for %v and %s have one name", s.Ports, other)
+		}
+		seen[s.Name] = s.String()
+	}
 	equal(t, "name on UDP", show(x.Resolve(key("default", "udp")))[5:], []string{"IPv4 http/UDP/5353 10.0.0.3 rs-"})
 	if got := x.Resolve(key("default", "number")); len(got) != 1 || len(got[0].Endpoints) != 6 {
 		t.Errorf("a numbered target port gave %v", show(got))
