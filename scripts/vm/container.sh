@@ -33,7 +33,7 @@ container_usable() {
 }
 
 container_run() {
-  local top words volumes d folder limits
+  local top words volumes d folder limits running status
   top=$(git -C "$dir" rev-parse --show-toplevel 2>/dev/null || echo "$dir")
   read -r -a words <<<"$engine"
   volumes=(-v "$top:$top:ro" -v "$job:$job"); for d in ${rw[@]+"${rw[@]}"}; do volumes+=(-v "$d:$d"); done
@@ -44,10 +44,23 @@ container_run() {
     esac
   fi
   container_limits
-  # the script is the container's, its variables too
+  container=vm-run-${job##*.}
+  # The script is the container's, its variables too. Bash stays the first process:
+  # one that is first cannot be killed by a signal of its own.
   # shellcheck disable=SC2016
-  timeout -k 10 -s QUIT "$limit" "${words[@]}" run --rm "${limits[@]}" --privileged --network=none --tmpfs /run --tmpfs /tmp:exec \
+  "${words[@]}" run --rm --name "$container" "${limits[@]}" --privileged --network=none --tmpfs /run --tmpfs /tmp:exec \
     "${volumes[@]}" "$image" bash -c '
       . "$1/env"; export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-      ip link set lo up; mkdir -p /run/netns /run/lock; cd "$2" && shift 2 && exec "$@"' bash "$job" "$dir" "$@" </dev/null
+      ip link set lo up; mkdir -p /run/netns /run/lock
+      cd "$2" || exit 125; limit=$3; shift 3
+      timeout -k 10 -s QUIT "$limit" "$@"; exit' bash "$job" "$dir" "$limit" "$@" </dev/null & running=$!
+  # in the background: a trap waits for a foreground child, and TERM must end it
+  wait "$running"; status=$?; container=''
+  return $status
+}
+
+# container_end removes the container of a run that was broken off.
+container_end() {
+  local words; read -r -a words <<<"${engine:-false}"
+  [ -z "${container:-}" ] || "${words[@]}" kill "$container" >/dev/null 2>&1
 }

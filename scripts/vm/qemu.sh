@@ -67,6 +67,7 @@ qemu_start() {
   qemu_initrd || die "initramfs not made"
   local accel=tcg,thread=multi,tb-size=512 cpu=max fs i=0 d
   if kvm_works; then accel=kvm cpu=host; fi
+  # shellcheck disable=SC2054  # qemu's own commas
   fs=(-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap -device virtio-9p-pci,fsdev=root,mount_tag=root
       -fsdev "local,id=out,path=$job/out,security_model=none" -device virtio-9p-pci,fsdev=out,mount_tag=out)
   for d in ${rw[@]+"${rw[@]}"}; do
