@@ -29,6 +29,9 @@ type Desired struct {
 	// Pods are the Pods with the status they have, or will have once the Pod
 	// plan is applied.
 	Pods []*corev1.Pod
+	// Made names the Pods that this node makes; the others carry an address in
+	// their manifests and are somebody else's.
+	Made map[types.NamespacedName]bool
 	// Slices are the EndpointSlices of every Service, sorted by namespace and name.
 	Slices []*discoveryv1.EndpointSlice
 	Table  dataplane.Table
@@ -56,7 +59,7 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 	index := endpoints.New()
 	index.Apply(cluster.NewStore().Replace(objs))
 	slices := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}
-	d := Desired{Objects: objs, Pods: pods}
+	d := Desired{Objects: objs, Pods: pods, Made: Made(in.Objects.Pods)}
 	for _, svc := range objs.Services {
 		key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 		slices[key] = index.Resolve(key)
@@ -68,6 +71,23 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 	}, objs.Services, func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
 	d.Problems = append(append(d.Problems, in.Problems...), place(found, in.Locate)...)
 	return d
+}
+
+// Made names the Pods of an input that a node has to make: those without an
+// address.
+func Made(pods []*corev1.Pod) map[types.NamespacedName]bool {
+	made := map[types.NamespacedName]bool{}
+	for _, p := range pods {
+		if p.Status.PodIP == "" {
+			made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+		}
+	}
+	return made
+}
+
+// Makes tells whether this node makes the Pod.
+func (d Desired) Makes(p *corev1.Pod) bool {
+	return d.Made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 }
 
 // place fills in where the objects of problems stand in the manifests.

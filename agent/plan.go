@@ -4,33 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // Pods makes the Pods of one node and tells which there are.
 type Pods interface {
-	// Plan compares the wanted Pods with those there are. Pods that carry a
-	// status.podIP are somebody else's and pass through untouched.
-	Plan(context.Context, []*corev1.Pod) (PodPlan, error)
+	// Plan compares the wanted Pods with those there are, as pods.Runtime does.
+	Plan(context.Context, []*corev1.Pod) (pods.Plan, error)
 	// List returns the Pods that live on this node, with their status.
 	List(context.Context) ([]*corev1.Pod, error)
 	// Remove plans to take away every Pod and the node's Pod network.
 	Remove(context.Context) (dataplane.Plan, error)
-}
-
-// PodPlan is what has to change for the wanted Pods to live. It has two halves
-// because rules change between them: endpoints come before the rules that name
-// them and go after.
-type PodPlan struct {
-	// Pods are the wanted Pods with the status they have once Create is applied.
-	Pods []*corev1.Pod
-	// Create makes the network and the missing Pods.
-	Create dataplane.Plan
-	// Delete ends Pods that nobody wants any more.
-	Delete dataplane.Plan
 }
 
 // Agent plans and applies the state of one node.
@@ -74,24 +63,25 @@ type Plan struct {
 // Plan reads the node and returns what has to change. It writes nothing.
 func (a *Agent) Plan(ctx context.Context, in Input) (*Plan, error) {
 	p := &Plan{agent: a, input: in, Create: dataplane.Plans(nil), Delete: dataplane.Plans(nil)}
-	pods := in.Objects.Pods
+	living := in.Objects.Pods
 	if a.Pods != nil {
-		pp, err := a.Pods.Plan(ctx, pods)
+		pp, err := a.Pods.Plan(ctx, living)
 		if err != nil {
 			return nil, fmt.Errorf("plan of the Pods: %w", err)
 		}
-		p.Create, p.Delete, pods = pp.Create, pp.Delete, pp.Pods
+		p.Create, p.Delete, living = pp.Create, pp.Delete, pp.Pods
+		p.input.Problems = append(slices.Clone(in.Problems), place(pp.Problems, in.Locate)...)
 	}
-	if err := p.planRules(ctx, pods); err != nil {
+	if err := p.planRules(ctx, living); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
 // planRules computes the table for the Pods and what the backends have to change.
-func (p *Plan) planRules(ctx context.Context, pods []*corev1.Pod) error {
+func (p *Plan) planRules(ctx context.Context, living []*corev1.Pod) error {
 	a := p.agent
-	p.Desired = Resolve(p.input, a.Node, pods)
+	p.Desired = Resolve(p.input, a.Node, living)
 	var err error
 	if p.Rules, err = a.Backend.Plan(ctx, p.Table); err != nil {
 		return fmt.Errorf("plan of the rules: %w", err)
@@ -144,15 +134,15 @@ func (p *Plan) replan(ctx context.Context) error {
 	for _, pod := range live {
 		alive[pod.Namespace+"/"+pod.Name] = pod
 	}
-	var pods []*corev1.Pod
+	var living []*corev1.Pod
 	for _, pod := range p.input.Objects.Pods {
 		if pod.Status.PodIP != "" {
-			pods = append(pods, pod)
+			living = append(living, pod)
 		} else if made, ok := alive[pod.Namespace+"/"+pod.Name]; ok {
-			pods = append(pods, made)
+			living = append(living, made)
 		}
 	}
-	return p.planRules(ctx, pods)
+	return p.planRules(ctx, living)
 }
 
 // Down plans to remove everything of ours from the node: rules first, then

@@ -56,6 +56,16 @@ func (l Live) Read() (cluster.Objects, error) {
 	return o, errors.Join(errs[:]...)
 }
 
+// Made names the Pods that the node runs.
+func (l Live) Made() map[types.NamespacedName]bool {
+	made := map[types.NamespacedName]bool{}
+	pods, _ := l.pods.List()
+	for _, p := range pods {
+		made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+	}
+	return made
+}
+
 // Write makes the kept objects equal to these, but for the Pods that the node
 // runs itself (isLocal). Objects without a creation time keep the one of
 // before, or get the time given.

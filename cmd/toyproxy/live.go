@@ -15,6 +15,7 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/endpoints"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // readState returns the live objects that the last sync left; the error names
@@ -48,14 +49,14 @@ type recorder struct{ sc scope }
 func (r recorder) Record(_ context.Context, d agent.Desired) error {
 	o := d.Objects
 	o.EndpointSlices = d.Slices
-	return state.OpenLive(r.sc.stateDir).Write(o, madeHere, time.Now().Truncate(time.Second))
+	return state.OpenLive(r.sc.stateDir).Write(o, d.Makes, time.Now().Truncate(time.Second))
 }
 
 // isPodNamespace tells whether a namespace is that of a Pod which the node of
 // the state directory runs.
 func isPodNamespace(stateDir, name string) bool {
-	pods, _ := state.OpenPods(stateDir).List()
-	return slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return podNamespaceName(p) == name })
+	live, _ := state.OpenPods(stateDir).List()
+	return slices.ContainsFunc(live, func(p *corev1.Pod) bool { return pods.NetworkName(p.Namespace, p.Name) == name })
 }
 
 // desired resolves what a node should look like without touching the kernel:
@@ -77,9 +78,9 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 	if err != nil {
 		return agent.Desired{}, err
 	}
-	pods := in.Objects.Pods
+	living := in.Objects.Pods
 	if !live {
-		if pods, err = predictPods(ctx, src, sc, in.Objects, node); err != nil {
+		if living, in.Problems, err = predictPods(ctx, src, sc, in, node); err != nil {
 			return agent.Desired{}, err
 		}
 	}
@@ -87,8 +88,9 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 	if live {
 		in.Objects.EndpointSlices = slices.DeleteFunc(slices.Clone(made), madeSlice)
 	}
-	d := agent.Resolve(in, node, pods)
+	d := agent.Resolve(in, node, living)
 	if live {
+		d.Made = state.OpenLive(sc.stateDir).Made()
 		date(d.Slices, made)
 	}
 	return d, nil

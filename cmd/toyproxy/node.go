@@ -92,11 +92,10 @@ func (p *nodePlan) badManifest() error {
 func (p *nodePlan) suggestion() string {
 	var client, vip string
 	for _, pod := range p.Pods {
-		if name := podNamespaceName(pod); name != "" && client == "" {
+		name := podNamespaceName(p.Desired, pod)
+		silent := len(pod.Spec.Containers) > 0 && len(pod.Spec.Containers[0].Ports) == 0
+		if name != "" && (client == "" || silent) {
 			client = name
-		}
-		if len(pod.Spec.Containers) > 0 && len(pod.Spec.Containers[0].Ports) == 0 {
-			client = podNamespaceName(pod)
 		}
 	}
 	for _, fe := range p.Table.Frontends {
@@ -197,7 +196,7 @@ func forgetState(sc scope) error {
 	if sc.pod {
 		return os.RemoveAll(sc.rulesDir())
 	}
-	for _, dir := range []string{"services", "endpointslices", "nodes", "namespaces", "pods"} {
+	for _, dir := range []string{"services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
 	}
 	return errors.Join(errs...)

@@ -2,21 +2,140 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"os"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/podnet"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
-func podNamespaceName(p *corev1.Pod) string { return p.Name }
-func madeHere(p *corev1.Pod) bool           { return false }
-func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) (agent.Pods, error) {
-	return nil, nil
+// podNamespaceName is the network namespace of a Pod that this node made, or
+// empty for a Pod that is somebody else's.
+func podNamespaceName(d agent.Desired, p *corev1.Pod) string {
+	if !d.Makes(p) {
+		return ""
+	}
+	return pods.NetworkName(p.Namespace, p.Name)
 }
-func livePods(sc scope, pods []*corev1.Pod) ([]*corev1.Pod, error) { return pods, nil }
-func predictPods(ctx context.Context, src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) ([]*corev1.Pod, error) {
-	return objs.Pods, nil
+
+// newPods builds what makes the Pods of a node.
+func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) (*pods.Runtime, error) {
+	cfg := podnet.Config{StateDir: sc.stateDir}
+	if src != nil {
+		var err error
+		if cfg.PodRanges, err = podRanges(objs.Nodes, node.Name, src.clusterCIDRs.set); err != nil {
+			return nil, exit(exitBadManifest, err)
+		}
+		cfg.ServiceRanges = src.serviceCIDRs.set
+		if !hasIPv6() {
+			cfg.PodRanges, cfg.ServiceRanges = onlyIPv4(cfg.PodRanges), onlyIPv4(cfg.ServiceRanges)
+		}
+	}
+	net, err := podnet.New(cfg)
+	if err != nil {
+		return nil, exit(exitUsage, err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("path of this program: %w", err)
+	}
+	return pods.New(pods.Config{Net: net, StateDir: sc.stateDir, Program: self})
 }
-func hiddenCommands() []*cobra.Command { return nil }
+
+// podRanges are this node's own: spec.podCIDRs of its Node object, else the
+// first /24 and /64 of the ranges of all Pods.
+func podRanges(nodes []*corev1.Node, name string, all []netip.Prefix) ([]netip.Prefix, error) {
+	for _, n := range nodes {
+		if n.Name != name || len(n.Spec.PodCIDRs) == 0 {
+			continue
+		}
+		var out []netip.Prefix
+		for _, s := range n.Spec.PodCIDRs {
+			p, err := netip.ParsePrefix(s)
+			if err != nil {
+				return nil, fmt.Errorf("Node %s: spec.podCIDRs: %w", name, err)
+			}
+			out = append(out, p)
+		}
+		return out, nil
+	}
+	var out []netip.Prefix
+	for _, p := range all {
+		bits := 24
+		if p.Addr().Is6() {
+			bits = 64
+		}
+		out = append(out, netip.PrefixFrom(p.Addr(), max(bits, p.Bits())))
+	}
+	return out, nil
+}
+
+func hasIPv6() bool {
+	_, err := os.Stat("/proc/sys/net/ipv6")
+	return err == nil
+}
+
+func onlyIPv4(ps []netip.Prefix) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range ps {
+		if p.Addr().Is4() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// livePods replaces Pods that a node makes by those it has made: for rules in a
+// Pod's own namespace, where none are made.
+func livePods(sc scope, wanted []*corev1.Pod) ([]*corev1.Pod, error) {
+	live, err := state.OpenPods(sc.stateDir).List()
+	if err != nil {
+		return nil, err
+	}
+	made := map[string]*corev1.Pod{}
+	for _, p := range live {
+		made[p.Namespace+"/"+p.Name] = p
+	}
+	var out []*corev1.Pod
+	for _, p := range wanted {
+		if p.Status.PodIP == "" {
+			p = made[p.Namespace+"/"+p.Name]
+		}
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// predictPods gives Pods the addresses that sync would give them.
+func predictPods(ctx context.Context, src *sourceFlags, sc scope, in agent.Input, node agent.Node) ([]*corev1.Pod, []cluster.Problem, error) {
+	runtime, err := newPods(src, sc, in.Objects, node)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := runtime.Plan(ctx, in.Objects.Pods)
+	return plan.Pods, append(in.Problems, plan.Problems...), err
+}
+
+// hiddenCommands are those that toyproxy starts itself: the process that holds
+// a Pod, and the server that stands in for an image.
+func hiddenCommands() []*cobra.Command {
+	hidden := func(use, short string, run func(context.Context, []string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Hidden: true, DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) },
+		}
+	}
+	return []*cobra.Command{
+		hidden("pause", "Hold a Pod", pods.Pause),
+		hidden("stand-in", "Serve for a container without a command", pods.StandIn),
+	}
+}

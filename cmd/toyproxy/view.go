@@ -187,7 +187,7 @@ func podRows(d agent.Desired) []row {
 		}
 		rows = append(rows, row{"pod", p.Namespace, p.Name, p.Labels,
 			[]string{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), strconv.Itoa(int(restarts)), age(p.CreationTimestamp)},
-			[]string{orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(podNamespaceName(p))}, typed(p, "v1", "Pod")})
+			[]string{orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(podNamespaceName(d, p))}, typed(p, "v1", "Pod")})
 	}
 	return rows
 }
