@@ -38,12 +38,12 @@ func newDecoder() decoder {
 // object decodes, defaults and checks one object. It is nil when the problems
 // leave nothing to use.
 func (d decoder) object(r raw) (*item, []cluster.Problem) {
-	rules, p := pick(r)
-	if p != nil {
-		return nil, append(r.faultProblems(), *p)
-	}
 	if len(r.faults) > 0 {
 		return nil, r.faultProblems()
+	}
+	rules, p := pick(r)
+	if p != nil {
+		return nil, []cluster.Problem{*p}
 	}
 	obj := rules.empty()
 	gvk := schema.FromAPIVersionAndKind(rules.apiVersion, r.kind)

@@ -37,6 +37,9 @@ func (f file) parse() (docs []document, faults []fault) {
 	if at, ok := firstInvalid(data); ok {
 		return nil, []fault{{at: at, message: "not UTF-8 text; save the file as UTF-8"}}
 	}
+	if bytes.Contains(data, []byte("%YAML")) {
+		data = versionLine.ReplaceAllLiteral(data, []byte("# YAML "))
+	}
 	for _, c := range split(data) {
 		d, f := c.parse()
 		docs, faults = append(docs, d...), append(faults, f...)
@@ -72,25 +75,23 @@ func firstInvalid(data []byte) (place, bool) {
 func split(data []byte) []chunk {
 	var chunks []chunk
 	start, startLine, line := 0, 0, 0
-	directive := false // a %YAML line belongs to the document after it
 	for at := 0; at < len(data); line++ {
 		end := len(data)
 		if n := bytes.IndexByte(data[at:], '\n'); n >= 0 {
 			end = at + n + 1
 		}
-		switch text := data[at:end]; {
-		case beginsDocument(text) && directive:
-			directive = false
-		case beginsDocument(text) && at > start:
+		if beginsDocument(data[at:end]) && at > start {
 			chunks = append(chunks, chunk{data[start:at], startLine})
 			start, startLine = at, line
-		case text[0] == '%':
-			directive = len(bytes.TrimSpace(data[start:at])) == 0
 		}
 		at = end
 	}
 	return append(chunks, chunk{data[start:], startLine})
 }
+
+// versionLine is the directive that the parser refuses for any version but 1.1,
+// though what manifests use of YAML is the same in all.
+var versionLine = regexp.MustCompile(`(?m)^%YAML \d`)
 
 func beginsDocument(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
@@ -133,6 +134,9 @@ func (c chunk) syntaxFault(err error) fault {
 	text := lines[bad-1]
 	column := len(text) - len(bytes.TrimLeft(text, " ")) + 1
 	message := "bad YAML: " + yamlPrefix.ReplaceAllString(err.Error(), "")
+	if strings.Contains(message, "unexpected end of stream") {
+		message = "bad YAML: a quote that opens here is never closed"
+	}
 	if indent := text[:len(text)-len(bytes.TrimLeft(text, " \t"))]; bytes.IndexByte(indent, '\t') >= 0 {
 		message = "bad YAML: this line is indented with a tab; YAML takes spaces only"
 	}

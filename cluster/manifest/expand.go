@@ -18,7 +18,7 @@ const (
 	maxDepth       = 100
 	// sparedNodes is how many values a document may hold by aliases beyond
 	// four times those that are written in it.
-	sparedNodes = 1 << 20
+	sparedNodes = 1 << 18
 )
 
 // fault is one thing wrong with a document, before its object is known.
@@ -64,7 +64,7 @@ func (e *expander) value(n *yaml.Node, path string, depth int) tree {
 	if e.left--; e.left < 0 || depth > maxDepth {
 		// Said once: everything after it is too much as well.
 		if e.left >= -1 {
-			e.fault(n, path, "aliases or nesting make this document too big; write the values out")
+			e.fault(n, path[:min(len(path), 80)], "aliases or nesting make this document too big; write the values out")
 		}
 		e.left = min(e.left, -2)
 		return tree{at: e.place(n)}

@@ -63,8 +63,26 @@ func loadText(t *testing.T, text string) Result {
 func TestBrokenDirectory(t *testing.T) {
 	r := load(t, Options{Paths: []string{filepath.Join("testdata", "broken")}})
 	golden(t, filepath.Join("testdata", "broken.golden"), lines(r.Problems))
+	if got := given(r); got != "claims-first 10.96.0.30 SingleStack [IPv4]\ngood 10.96.1.1 SingleStack [IPv4]\n" {
+		t.Errorf("the good Services and no others must be used, got:\n%s", got)
+	}
 }
 
-func TestSupportDocument(t *testing.T) {
-	golden(t, filepath.Join("..", "..", "docs", "support.md"), SupportDocument())
+func TestDocuments(t *testing.T) {
+	r := load(t, Options{Paths: []string{filepath.Join("testdata", "documents")}})
+	golden(t, filepath.Join("testdata", "documents.golden"), lines(r.Problems))
+}
+
+// TestExamples requires that every example is fine alone and all are together.
+func TestExamples(t *testing.T) {
+	dir := filepath.Join("..", "..", "examples")
+	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("examples: %v, %v", paths, err)
+	}
+	for _, p := range append(paths, dir) {
+		if r := load(t, Options{Paths: []string{p}}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {
+			t.Errorf("%s: %d Services, problems:\n%s", p, len(r.Objects.Services), lines(r.Problems))
+		}
+	}
 }

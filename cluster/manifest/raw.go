@@ -76,7 +76,7 @@ func flatten(r raw, depth int) ([]raw, []cluster.Problem) {
 		if len(r.faults) > 0 {
 			return nil, r.faultProblems()
 		}
-		return nil, []cluster.Problem{r.problem("", fmt.Sprintf("this document is %s, not an object; an object has apiVersion, kind and metadata", r.root.kind))}
+		return nil, []cluster.Problem{r.problem("", fmt.Sprintf("this is %s, not an object; an object has apiVersion, kind and metadata", r.root.kind))}
 	}
 	if v := r.root.textOf("kind"); v != "" {
 		r.kind = v

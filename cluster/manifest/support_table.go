@@ -185,6 +185,7 @@ func nodeSupport() []entry {
 		{path: "spec.podCIDRs", standing: honoured},
 		{path: "spec.taints", standing: ignored},
 		{path: "spec.unschedulable", standing: ignored},
+		{path: "spec.podPreemptionPolicy", standing: ignored},
 		{path: "spec.configSource", standing: ignored},
 		{path: "spec.providerID", standing: kept},
 		{path: "spec.externalID", standing: kept},

@@ -1,0 +1,121 @@
+package manifest
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/toyproxy/toyproxy/cluster"
+)
+
+func TestSupportDocument(t *testing.T) {
+	golden(t, filepath.Join("..", "..", "docs", "support.md"), SupportDocument())
+}
+
+// TestSupportCoversTheAPI requires an entry for each field that the Go types of
+// the API have, so that none is silently ignored.
+func TestSupportCoversTheAPI(t *testing.T) {
+	s := newSupport()
+	for kind, obj := range map[cluster.Kind]any{
+		cluster.Service: corev1.Service{}, cluster.EndpointSlice: discoveryv1.EndpointSlice{}, cluster.Pod: corev1.Pod{},
+		cluster.Node: corev1.Node{}, cluster.Namespace: corev1.Namespace{},
+	} {
+		for _, path := range uncovered(reflect.TypeOf(obj), s[kind], "") {
+			t.Errorf("%s: field %s has no entry in the support table", kind, path)
+		}
+	}
+}
+
+// uncovered descends along entries only: an entry speaks of all below it.
+func uncovered(t reflect.Type, n *supportNode, path string) (missing []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if n == nil {
+		return []string{path}
+	}
+	if n.entry != nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	for name, ft := range jsonFields(t) {
+		missing = append(missing, uncovered(ft, n.children[name], strings.TrimPrefix(path+"."+name, "."))...)
+	}
+	return missing
+}
+
+// TestSupportTableIsReal requires every path of the table to be a field.
+func TestSupportTableIsReal(t *testing.T) {
+	types := map[cluster.Kind]reflect.Type{
+		"": reflect.TypeFor[corev1.Pod](), cluster.Service: reflect.TypeFor[corev1.Service](), cluster.EndpointSlice: reflect.TypeFor[discoveryv1.EndpointSlice](),
+		cluster.Pod: reflect.TypeFor[corev1.Pod](), cluster.Node: reflect.TypeFor[corev1.Node](), cluster.Namespace: reflect.TypeFor[corev1.Namespace](),
+	}
+	seen := map[string]bool{}
+	for _, e := range supportTable() {
+		at := types[e.kind]
+		for name := range strings.SplitSeq(e.path, ".") {
+			for at.Kind() == reflect.Pointer || at.Kind() == reflect.Slice {
+				at = at.Elem()
+			}
+			next, ok := jsonFields(at)[name]
+			if !ok {
+				t.Fatalf("%s: %s is no field of the API", e.kind, e.path)
+			}
+			at = next
+		}
+		if key := string(e.kind) + " " + e.path; seen[key] {
+			t.Errorf("%s stands twice in the table", key)
+		} else {
+			seen[key] = true
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	r := loadText(t, `apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  finalizers: []
+spec:
+  restartPolicy: Always
+  dnsPolicy: Default
+  hostNetwork: false
+  nodeSelector: {}
+  containers:
+  - name: a
+    image: nginx
+    ports: [{containerPort: 80}, {containerPort: 81, hostPort: 81}]
+    livenessProbe: {tcpSocket: {port: 80}}
+    env: [{name: A, value: b}]
+  - name: b
+    image: nginx
+    livenessProbe: {tcpSocket: {port: 80}}
+    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+    resources: {limits: {cpu: 1}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, annotations: {a: b}}
+spec: {type: NodePort, internalTrafficPolicy: Cluster, ports: [{port: 80, nodePort: 30080}]}
+status: {loadBalancer: {}}
+`)
+	want := `warning: -:8:14: Pod default/web: spec.dnsPolicy: Default is accepted, not acted on yet
+warning: -:14:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
+warning: -:15:5: Pod default/web: spec.containers[0].livenessProbe: accepted, not acted on yet
+warning: -:20:21: Pod default/web: spec.containers[1].env[0].valueFrom: accepted, not acted on yet
+warning: -:21:5: Pod default/web: spec.containers[1].resources: accepted, not acted on
+warning: -:26:14: Service default/web: spec.type: NodePort is accepted, not acted on yet
+warning: -:26:85: Service default/web: spec.ports[0].nodePort: accepted, not acted on yet
+`
+	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if len(r.Objects.Pods) != 1 || len(r.Objects.Services) != 1 {
+		t.Error("a warning must not leave an object out")
+	}
+}
