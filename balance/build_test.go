@@ -50,6 +50,13 @@ func TestClaimsCollide(t *testing.T) {
 			}
 		})
 	}
+	t.Run("two addresses of a family, two ports of a name", func(t *testing.T) {
+		table, problems := tableOf(slice, clusterIP(newService("a", "http:80/TCP", "http:81/TCP"), "10.96.0.10", "10.96.0.11"))
+		equal(t, "table", show(table), []string{"10.96.0.10:80/tcp forward,forward+m 10.244.0.1:80"})
+		if len(problems) != 3 {
+			t.Errorf("problems: %v", texts(problems))
+		}
+	})
 	t.Run("within one Service", func(t *testing.T) {
 		table, problems := tableOf(slice, newService("a", "http:80/TCP", "alt:80/TCP"))
 		equal(t, "table", show(table), []string{"10.96.0.10:80/tcp forward,forward+m 10.244.0.1:80"})
@@ -100,7 +107,7 @@ func TestTableIsCanonical(t *testing.T) {
 	address := rapid.SampledFrom([]string{"10.244.0.1", "10.244.0.2", "fd00::1", "fd00::2", "bad"})
 	flags := rapid.SampledFrom([]string{"", "@n1", "@n2", " st", "@n1 st", "@n2 -", " t"})
 	vip := rapid.SampledFrom([]string{"10.96.0.1", "10.96.0.2", "fd00:10:96::1", "None", "bad"})
-	port := rapid.SampledFrom([]string{"a:80/TCP", "b:81/TCP", "a:80/UDP", ":80/TCP", "c:80/SCTP"})
+	port := rapid.SampledFrom([]string{"a:80/TCP", "b:81/TCP", "a:80/UDP", "a:82/TCP", ":80/TCP", "c:80/SCTP"})
 	rapid.Check(t, func(t *rapid.T) {
 		var services []*corev1.Service
 		given := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}

@@ -22,8 +22,9 @@ type port struct {
 	affinity time.Duration
 	// local: internalTrafficPolicy keeps the traffic of the ClusterIP on the node.
 	local bool
-	// everywhere and here are the usable endpoints of the cluster and of this
-	// node. Each falls back to terminating endpoints for itself.
+	// everywhere and here are the usable endpoints of the cluster and, when some
+	// policy asks for them, of this node. Each falls back to terminating
+	// endpoints for itself.
 	everywhere, here scope
 	// anywhere: some endpoint is usable, be it out of scope.
 	anywhere bool

@@ -53,6 +53,18 @@ func (f *findings) portNotFound(p *port) {
 	})
 }
 
+// twice: two frontends would share one endpoint set by its name. An API server
+// accepts no such Service.
+func (f *findings) twice(p *port) {
+	f.add(cluster.Problem{
+		Object: refOf(p.service),
+		Field:  fmt.Sprintf("spec.ports[%d]", p.index),
+		Message: fmt.Sprintf("the Service has a %s port of this name on an %s address already, port %d on %s is left out: "+
+			"give each port a name of its own, and the Service one address of a family",
+			p.protocol, dataplane.FamilyOf(p.vip), p.spec().Port, p.vip),
+	})
+}
+
 func (f *findings) badAddress(slice *discoveryv1.EndpointSlice, i int) {
 	f.add(cluster.Problem{
 		Object: cluster.MakeRef(cluster.EndpointSlice, slice.Namespace, slice.Name),

@@ -43,6 +43,7 @@ func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSli
 	found := newFindings(problems)
 	var frontends []dataplane.Frontend
 	var sets []dataplane.EndpointSet
+	seen := map[string]bool{}
 	for i := range svc.Spec.Ports {
 		protocol, ok := protocolOf(svc.Spec.Ports[i].Protocol)
 		if !ok {
@@ -51,6 +52,11 @@ func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSli
 		}
 		for _, vip := range vips {
 			p := newPort(svc, i, protocol, vip)
+			if seen[p.everywhere.name] {
+				found.twice(p)
+				continue
+			}
+			seen[p.everywhere.name] = true
 			p.find(node, slices, found)
 			opened := p.open()
 			frontends = append(frontends, opened...)

@@ -59,6 +59,7 @@ func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *finding
 			others = others || len(slice.Endpoints) > 0
 			continue
 		}
+		all = slices.Grow(all, len(slice.Endpoints))
 		for i := range slice.Endpoints {
 			if c, ok := p.candidate(node, slice, i, found); ok {
 				c.Addr = netip.AddrPortFrom(c.Addr.Addr(), number)
@@ -70,9 +71,11 @@ func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *finding
 		found.portNotFound(p)
 	}
 	all = merge(all)
-	p.everywhere.endpoints = usable(all, func(candidate) bool { return true })
-	p.here.endpoints = usable(all, func(c candidate) bool { return c.here })
-	p.anywhere = len(p.everywhere.endpoints)+len(p.here.endpoints) > 0
+	p.everywhere.endpoints = usable(all)
+	p.anywhere = len(p.everywhere.endpoints) > 0
+	if p.local {
+		p.here.endpoints = usable(slices.DeleteFunc(all, func(c candidate) bool { return !c.here }))
+	}
 }
 
 // join returns the number that the port has in a slice: that of the slice's
@@ -127,19 +130,21 @@ func merge(all []candidate) []candidate {
 
 // usable returns the endpoints of a scope that may have new flows: the ready
 // ones, else those that terminate and still serve.
-func usable(all []candidate, inScope func(candidate) bool) []dataplane.Endpoint {
-	var ready, leaving []dataplane.Endpoint
-	for _, c := range all {
-		switch {
-		case !inScope(c):
-		case c.ready:
+func usable(scope []candidate) []dataplane.Endpoint {
+	ready := make([]dataplane.Endpoint, 0, len(scope))
+	for _, c := range scope {
+		if c.ready {
 			ready = append(ready, c.Endpoint)
-		case c.serving && c.terminating:
-			leaving = append(leaving, c.Endpoint)
 		}
 	}
 	if len(ready) > 0 {
 		return ready
+	}
+	var leaving []dataplane.Endpoint
+	for _, c := range scope {
+		if c.serving && c.terminating {
+			leaving = append(leaving, c.Endpoint)
+		}
 	}
 	return leaving
 }

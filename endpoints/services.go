@@ -43,14 +43,15 @@ func selector(svc *corev1.Service) map[string]string {
 	return svc.Spec.Selector
 }
 
-// selects reports whether the Pod's labels are a superset of the selector.
+// selects reports whether the Pod's labels are a superset of the selector, which
+// is not empty: nobody asks a Service that selects nothing.
 func (s *service) selects(p *pod) bool {
 	for _, want := range s.selector {
 		if !p.carries(want) {
 			return false
 		}
 	}
-	return len(s.selector) > 0
+	return true
 }
 
 // pods yields the Pods the selector selects, in no order.
