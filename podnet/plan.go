@@ -72,7 +72,13 @@ type Plan struct {
 	forget func(rec *record, failed map[string]bool)
 	// erase removes the record: nothing is left to remember.
 	erase bool
+	// unfinished are the networks that Apply could not complete.
+	unfinished map[string]bool
 }
+
+// Unfinished tells, after an Apply that failed, which networks it began and did
+// not complete. None means that it failed before it came to them.
+func (p *Plan) Unfinished() map[string]bool { return p.unfinished }
 
 // Changes lists the changes in the order in which they take effect.
 func (p *Plan) Changes() []dataplane.Change {
@@ -136,6 +142,7 @@ func (p *Plan) apply(ctx context.Context, k *kernel, rec record) error {
 	}
 	var errs []error
 	failed := map[string]bool{}
+	p.unfinished = failed
 	for _, g := range p.groups {
 		if err := run(ctx, k, g.steps); err != nil {
 			failed[g.name] = true

@@ -1,0 +1,233 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/podnet"
+)
+
+// pollEvery is how often a report or a process is looked at while waiting.
+const pollEvery = 10 * time.Millisecond
+
+// StartError tells why a container of a new Pod did not come up. The Pod exists
+// all the same, and is not ready.
+type StartError struct {
+	Pod, Container, Reason, Message string
+	// Log is the file that the container wrote to.
+	Log string
+}
+
+// Error names Pod, container and reason.
+func (e *StartError) Error() string {
+	s := fmt.Sprintf("Pod %s: container %s: %s: %s", e.Pod, e.Container, e.Reason, e.Message)
+	if e.Log != "" {
+		s += "; see " + e.Log
+	}
+	return s
+}
+
+// createPlan makes Pods.
+type createPlan struct {
+	runtime    *Runtime
+	net        *podnet.Plan
+	replaced   []victim
+	started    []item
+	relabelled []item
+	// failures are the Pods that cannot be made, as one error.
+	failures error
+}
+
+// Changes lists replaced Pods, networks, and new Pods.
+func (p *createPlan) Changes() []dataplane.Change {
+	var out []dataplane.Change
+	for _, v := range p.replaced {
+		i := slices.IndexFunc(p.started, func(it item) bool { return key(it.pod) == v.name })
+		out = append(out, v.change(p.started[i].reason))
+	}
+	out = append(out, p.net.Changes()...)
+	for _, it := range p.started {
+		out = append(out, dataplane.Change{Op: dataplane.Add, Object: "Pod " + key(it.pod), For: key(it.pod), Reason: it.reason, Lines: containerLines(it.pod)})
+	}
+	for _, it := range p.relabelled {
+		out = append(out, dataplane.Change{Op: dataplane.Update, Object: "Pod " + key(it.pod), For: key(it.pod), Reason: it.reason})
+	}
+	return out
+}
+
+// containerLines shows what runs in a Pod.
+func containerLines(p *corev1.Pod) []string {
+	var out []string
+	for _, c := range p.Spec.Containers {
+		line := "+ " + c.Name + ": " + strings.Join(append(slices.Clone(c.Command), c.Args...), " ")
+		if len(c.Command) == 0 {
+			line = "+ " + c.Name + ": " + standInImage
+			for _, port := range c.Ports {
+				line += fmt.Sprintf(" %d/%s", port.ContainerPort, port.Protocol)
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// Apply makes the Pods, and waits until their containers are ready or have
+// failed. A Pod that fails stops no other.
+func (p *createPlan) Apply(ctx context.Context) error {
+	r := p.runtime
+	errs := []error{p.failures, r.end(ctx, p.replaced)}
+	netErr := p.net.Apply(ctx)
+	errs = append(errs, netErr)
+	unfinished := p.net.Unfinished()
+	var begun []item
+	for _, it := range p.started {
+		if unfinished[NetworkName(it.pod.Namespace, it.pod.Name)] || netErr != nil && len(unfinished) == 0 {
+			continue
+		}
+		if err := r.start(ctx, it); err != nil {
+			errs = append(errs, fmt.Errorf("Pod %s: %w", key(it.pod), err))
+			continue
+		}
+		begun = append(begun, it)
+	}
+	errs = append(errs, r.await(ctx, begun))
+	for _, it := range p.relabelled {
+		_, err := r.state.Save(it.after)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// start writes a Pod down and starts its pause process, which does the rest.
+func (r *Runtime) start(ctx context.Context, it item) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := it.after.DeepCopy()
+	now := metav1.NewTime(r.cfg.Now())
+	if p.CreationTimestamp.IsZero() {
+		p.CreationTimestamp = now
+	}
+	p.Status.StartTime = &now
+	setContainers(p, nil)
+	p.Status.Phase = corev1.PodPending
+	if err := removeFile(reportPath(r.cfg.StateDir, p.Namespace, p.Name)); err != nil {
+		return fmt.Errorf("report of its last pause process: %w", err)
+	}
+	if _, err := r.state.Save(p); err != nil {
+		return err
+	}
+	log, err := openLog(LogPath(r.cfg.StateDir, p.Namespace, p.Name, "pause"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(r.cfg.Program)
+	cmd.Args = append([]string{"toyproxy"}, pauseArgs(key(p), r.cfg.StateDir)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	// A session of its own: nothing that ends this process's terminal or group
+	// reaches the Pod.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	netns := r.cfg.Net.Path(NetworkName(p.Namespace, p.Name))
+	if err := podnet.Do(netns, cmd.Start); err != nil {
+		return fmt.Errorf("pause process: %w", err)
+	}
+	return cmd.Process.Release()
+}
+
+// await waits until every container of these Pods is ready or has ended, and
+// keeps the Pods as they are then.
+func (r *Runtime) await(ctx context.Context, items []item) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.StartTimeout)
+	defer cancel()
+	var errs []error
+	for _, it := range items {
+		if err := r.awaitOne(ctx, it.pod); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Runtime) awaitOne(ctx context.Context, p *corev1.Pod) error {
+	path := reportPath(r.cfg.StateDir, p.Namespace, p.Name)
+	log := LogPath(r.cfg.StateDir, p.Namespace, p.Name, "pause")
+	for {
+		rep, exists, err := readReport(path)
+		if err != nil {
+			return err
+		}
+		if exists && !slices.ContainsFunc(rep.Containers, func(c containerReport) bool { return !c.settled() }) {
+			return r.startErrors(p, rep)
+		}
+		if exists && !rep.alive() || !exists && ctx.Err() != nil {
+			return &StartError{key(p), "pause", reasonPauseGone, "the pause process has ended: " + lastLine(log), log}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("Pod %s: not ready within %s: %s: %w", key(p), r.cfg.StartTimeout, unsettled(rep), ctx.Err())
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+func unsettled(rep report) string {
+	var names []string
+	for _, c := range rep.Containers {
+		if !c.settled() {
+			names = append(names, c.Name+" is "+string(c.Phase))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (r *Runtime) startErrors(p *corev1.Pod, rep report) error {
+	var errs []error
+	for _, c := range rep.Containers {
+		if c.failed() {
+			errs = append(errs, &StartError{key(p), c.Name, c.Reason, c.Message, LogPath(r.cfg.StateDir, p.Namespace, p.Name, c.Name)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// saveStatus writes a report into the kept Pod, so that other processes see it.
+// A Pod that is no longer kept is being deleted, and stays so.
+func saveStatus(dir state.Dir[*corev1.Pod], name types.NamespacedName, rep report) error {
+	p, err := dir.Load(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	setContainers(p, rep.Containers)
+	_, err = dir.Save(p)
+	return err
+}
+
+// saveReport replaces a report by renaming.
+func saveReport(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	next := path + ".new"
+	if err := os.WriteFile(next, data, 0o644); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return os.Rename(next, path)
+}

@@ -1,0 +1,317 @@
+package pods
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+func TestPlanPredicts(t *testing.T) {
+	l := newLab(t)
+	foreign := web("foreign")
+	foreign.Status.PodIP = "192.0.2.77"
+	wanted := []*corev1.Pod{web("web-1"), foreign, program("client")}
+	p, err := l.Plan(t.Context(), wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, _ := os.ReadDir(l.cfg.StateDir); len(entries) > 0 {
+		t.Errorf("the plan wrote %v", entries)
+	}
+	if len(p.Pods) != 3 || p.Pods[1] != foreign || p.Pods[0].Status.PodIP != "10.244.0.2" || !ready(p.Pods[0]) || p.Pods[0].Status.HostIP != "192.0.2.1" {
+		t.Fatalf("planned %+v", p.Pods)
+	}
+	if err := p.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	live, err := l.List(t.Context())
+	if err != nil || len(live) != 2 {
+		t.Fatalf("live: %v, %v", live, err)
+	}
+	for i, got := range []*corev1.Pod{live[1], live[0]} {
+		want := p.Pods[2*i]
+		if fmt.Sprint(got.Status.PodIPs, got.Status.Phase, got.Status.Conditions) != fmt.Sprint(want.Status.PodIPs, want.Status.Phase, want.Status.Conditions) {
+			t.Errorf("%s: planned %+v, got %+v", want.Name, want.Status, got.Status)
+		}
+	}
+	if kept, err := l.state.List(); err != nil || !ready(kept[0]) {
+		t.Errorf("other processes see %+v, %v", kept, err)
+	}
+	l.sync(wanted...)
+}
+
+func TestStandInAnswersInAPod(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	for _, tc := range []struct{ network, to, message, want string }{
+		{"tcp", "10.244.0.2:8080", "hello\n", "web-1 10.244.0.2:8080 from 10.244.0.1\n"},
+		{"tcp", "[fd00:10:244::2]:8080", "hello\n", "web-1 [fd00:10:244::2]:8080 from fd00:10:244::1\n"},
+		{"udp", "10.244.0.2:5353", "ping", "web-1 10.244.0.2:5353 from 10.244.0.1: ping"},
+		{"udp", "[fd00:10:244::2]:5353", "ping", "web-1 [fd00:10:244::2]:5353 from fd00:10:244::1: ping"},
+	} {
+		if got := ask(t, tc.network, tc.to, tc.message); got != tc.want {
+			t.Errorf("%s %s: %q, want %q", tc.network, tc.to, got, tc.want)
+		}
+	}
+}
+
+func TestSpecChangeReplaces(t *testing.T) {
+	l := newLab(t)
+	before := l.sync(web("web-1"))[0]
+	pause := l.pause("web-1")
+	changed := web("web-1")
+	changed.Spec.Containers[0].Image = "web:2"
+	p, err := l.Plan(t.Context(), []*corev1.Pod{changed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := p.Changes()[0]; c.Op != dataplane.Remove || !strings.Contains(c.Reason, "spec changed") {
+		t.Errorf("first change: %s", c)
+	}
+	after := l.sync(changed)[0]
+	if after.Status.PodIP == before.Status.PodIP || pause.alive() {
+		t.Errorf("address %s then %s; old pause alive: %v", before.Status.PodIP, after.Status.PodIP, pause.alive())
+	}
+	ask(t, "tcp", after.Status.PodIP+":8080", "x\n")
+}
+
+func TestLabelChangeKeeps(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	pause := l.pause("web-1")
+	changed := web("web-1")
+	changed.Labels = map[string]string{"app": "other"}
+	after := l.sync(changed)[0]
+	if l.pause("web-1") != pause || after.Labels["app"] != "other" {
+		t.Errorf("pause %v then %v, labels %v", pause, l.pause("web-1"), after.Labels)
+	}
+}
+
+func TestUnwantedPodsAreDeletedLast(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"), web("web-2"))
+	pause := l.pause("web-1")
+	p, err := l.Plan(t.Context(), []*corev1.Pod{web("web-2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Create.Changes()) != 0 || len(p.Delete.Changes()) == 0 {
+		t.Errorf("create %v, delete %v", p.Create.Changes(), p.Delete.Changes())
+	}
+	l.sync(web("web-2"))
+	if pause.alive() {
+		t.Error("the pause process is alive")
+	}
+	for _, pattern := range []string{"state/*/*web-1*", "netns/web-1", "etc/web-1"} {
+		if left, _ := filepath.Glob(filepath.Join(l.dir, pattern)); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
+
+func TestRemoveLeavesNothing(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"), program("client", "sh", "-c", "sleep 1000 & sleep 1000"))
+	p, err := l.Remove(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := sh(t, "find %s -mindepth 1 ! -path %s/state", l.dir, l.dir); left != "" {
+		t.Errorf("files left: %s", left)
+	}
+	if left := sh(t, "ip -o link show type veth; ip -o link show type bridge"); left != "" {
+		t.Errorf("links left: %s", left)
+	}
+	if found, err := pauses(l.cfg.StateDir); err != nil || len(found) > 0 {
+		t.Errorf("processes left: %v, %v", found, err)
+	}
+}
+
+func TestExhaustedRangeFailsOnePod(t *testing.T) {
+	l := newLab(t, "10.244.0.0/30")
+	p, err := l.Plan(t.Context(), []*corev1.Pod{web("web-1"), web("web-2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Pods) != 1 || len(p.Problems) != 1 || p.Problems[0].Object.Name != "web-2" {
+		t.Fatalf("pods %v, problems %v", p.Pods, p.Problems)
+	}
+	if err := p.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "Pod default/web-2: Pod range 10.244.0.0/30 is exhausted") {
+		t.Errorf("got %v", err)
+	}
+	ask(t, "tcp", "10.244.0.2:8080", "x\n")
+}
+
+func TestStartErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		command []string
+		want    string
+	}{
+		{"not found", []string{"no-such-program"}, "StartError: program not found on this host"},
+		{"fails at once", []string{"sh", "-c", "echo cannot read config >&2; exit 3"}, "Error: exited with status 3: cannot read config"},
+		{"killed", []string{"sh", "-c", "kill -9 $$"}, "ended by signal killed"},
+		{"done at once", []string{"true"}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLab(t)
+			err := l.try(program("bad", tc.command...), web("good"))
+			var start *StartError
+			switch {
+			case tc.want == "" && err != nil:
+				t.Error(err)
+			case tc.want != "" && (!errors.As(err, &start) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "Pod default/bad: container main")):
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			live, err := l.List(t.Context())
+			if err != nil || ready(live[0]) || !ready(live[1]) {
+				t.Errorf("bad ready: %v, good ready: %v, %v", ready(live[0]), ready(live[1]), err)
+			}
+			l.sync(program("bad", tc.command...), web("good"))
+		})
+	}
+}
+
+func TestSharedNetworkOfContainers(t *testing.T) {
+	l := newLab(t)
+	p := web("web-1")
+	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "side", Command: []string{"sh", "-c",
+		"hostname; curl -s localhost:8080; curl -s $POD_IP:8080/hostname; echo end; sleep 1000"},
+		Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}})
+	l.sync(p)
+	var log string
+	poll(t, "the side container's log", func() bool {
+		b, _ := os.ReadFile(LogPath(l.cfg.StateDir, "default", "web-1", "side"))
+		log = string(b)
+		return strings.Contains(log, "end")
+	})
+	if !strings.HasPrefix(log, "web-1\nweb-1 ") || !strings.HasSuffix(log, "\nweb-1\nend\n") {
+		t.Errorf("log %q", log)
+	}
+	if name, _ := os.Hostname(); name == "web-1" {
+		t.Error("the node has the Pod's host name")
+	}
+	p2 := web("web-2")
+	p2.Spec.Containers = append(p2.Spec.Containers, *p2.Spec.Containers[0].DeepCopy())
+	p2.Spec.Containers[1].Name = "second"
+	if err := l.try(p, p2); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("two containers on one port: %v", err)
+	}
+}
+
+// L12: no toyproxy is needed once the Pods live.
+func TestKilledToyproxyLeavesPods(t *testing.T) {
+	l := newLab(t)
+	cmd := exec.Command("/proc/self/exe", "apply-and-hang", l.dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "applied <nil>\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if got := ask(t, "tcp", "10.244.0.2:8080", "x\n"); !strings.HasPrefix(got, "web-1 ") {
+		t.Errorf("got %q", got)
+	}
+	l.sync(web("web-1"))
+	if l.pause("web-1").signal(unix.Signal(0)); !l.pause("web-1").alive() {
+		t.Error("the next pass replaced the Pod")
+	}
+}
+
+func TestLostStateIsRecovered(t *testing.T) {
+	for _, lose := range []string{"pods", "pause", "podnet.json", "."} {
+		t.Run(lose, func(t *testing.T) {
+			l := newLab(t)
+			l.sync(web("web-1"), web("web-2"))
+			old := l.pause("web-2")
+			t.Cleanup(func() { unix.Unmount(filepath.Join(l.dir, "netns"), unix.MNT_DETACH) })
+			os.RemoveAll(filepath.Join(l.cfg.StateDir, lose))
+			if l.try(web("web-1")); lose == "podnet.json" {
+				l.sync(web("web-1"))
+			}
+			pods := l.sync(web("web-1"))
+			ask(t, "tcp", pods[0].Status.PodIP+":8080", "x\n")
+			if old.alive() {
+				t.Error("the Pod that nobody wants is alive")
+			}
+		})
+	}
+}
+
+func TestDamagedStateFile(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"), web("web-2"))
+	files, _ := filepath.Glob(filepath.Join(l.cfg.StateDir, "pods", "*web-1*"))
+	if err := os.WriteFile(files[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if live, err := l.List(t.Context()); err == nil || !strings.Contains(err.Error(), files[0]) || len(live) != 1 {
+		t.Errorf("live %d, %v", len(live), err)
+	}
+	l.sync(web("web-1"), web("web-2"))
+}
+
+// A pid that was given to another process since is left alone.
+func TestForeignProcessIsNotEnded(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	foreign := exec.Command("sleep", "1000")
+	if err := foreign.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { foreign.Process.Kill(); foreign.Wait() })
+	s, err := readStat(foreign.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale := process{s.pid, s.start - 1}
+	if err := errors.Join(stale.signal(unix.SIGKILL), waitEnd(t.Context(), stale, time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	lookalike := exec.Command("sleep")
+	lookalike.Args = append([]string{"toyproxy"}, pauseArgs("default/web-1", l.cfg.StateDir)...)
+	lookalike.Path = "/bin/sleep"
+	lookalike.Args = []string{"toyproxy", "pause", "default/web-9", "--state-dir", l.cfg.StateDir}
+	if obs, err := l.observe(); err != nil || len(obs.pods) != 1 {
+		t.Errorf("observed %v, %v", obs.sorted(), err)
+	}
+	if (process{s.pid, s.start}).alive() == false {
+		t.Error("the foreign process was ended")
+	}
+}
+
+func TestHostNetworkIsRefused(t *testing.T) {
+	l := newLab(t)
+	p := web("web-1")
+	p.Spec.HostNetwork = true
+	plan, err := l.Plan(t.Context(), []*corev1.Pod{p, web("web-2")})
+	if err != nil || len(plan.Pods) != 1 || len(plan.Problems) != 1 || plan.Problems[0].Field != "spec.hostNetwork" {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	if slices.ContainsFunc(plan.Changes(), func(c dataplane.Change) bool { return c.For == "default/web-1" }) {
+		t.Error("it is made all the same")
+	}
+}

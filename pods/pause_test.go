@@ -1,0 +1,160 @@
+package pods
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Fault 88: only TERM and INT end it.
+func TestPauseIgnoresSignals(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	p := l.pause("web-1")
+	for _, sig := range []unix.Signal{unix.SIGCHLD, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGWINCH} {
+		if err := p.signal(sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.sync(web("web-1"))
+	if l.pause("web-1") != p || !p.alive() {
+		t.Error("the pause process was replaced")
+	}
+	ask(t, "tcp", "10.244.0.2:8080", "x\n")
+	if err := p.signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the end by INT", func() bool { return !p.alive() })
+}
+
+// A container gets no ignored signals from its pause process.
+func TestContainersHaveDefaultSignals(t *testing.T) {
+	l := newLab(t)
+	l.sync(program("p", "sleep", "1000"))
+	status := sh(t, "grep SigIgn /proc/%d/status", l.report("p").Containers[0].Pid)
+	if mask := strings.Fields(status)[1]; strings.Trim(mask, "0") != "" {
+		t.Errorf("ignored: %s", mask)
+	}
+}
+
+// Fault 87: orphans are reaped at once.
+func TestPauseReapsOrphans(t *testing.T) {
+	l := newLab(t)
+	l.sync(program("p", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10; do (sh -c 'sleep 0.05 & exec true' &) ; done; sleep 1000"))
+	pause := l.pause("p")
+	children := func() (out int) {
+		each(func(s stat) {
+			if s.parent == pause.Pid {
+				out++
+			}
+		})
+		return out
+	}
+	poll(t, "one child left", func() bool { return children() == 1 })
+}
+
+// L3, fault 88: a Pod whose pause process died is rebuilt once, with another
+// address, and nothing of the old one is left running.
+func TestKilledPauseIsRebuilt(t *testing.T) {
+	l := newLab(t)
+	pod := program("p", "sh", "-c", "sleep 1000 & sleep 1000")
+	before := l.sync(pod)[0]
+	pause, container := l.pause("p"), l.report("p").Containers[0].Pid
+	if err := pause.signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the end of pause", func() bool { return !pause.alive() })
+	live, err := l.List(t.Context())
+	if err != nil || ready(live[0]) || live[0].Status.Reason != reasonPauseGone {
+		t.Errorf("dead Pod: %+v, %v", live[0].Status, err)
+	}
+	after := l.sync(pod)[0]
+	if after.Status.PodIP == before.Status.PodIP {
+		t.Errorf("address %s was reused at once", before.Status.PodIP)
+	}
+	left := 0
+	each(func(s stat) {
+		if (s.session == pause.Pid || s.pid == container) && !s.dead() {
+			left++
+		}
+	})
+	if left > 0 {
+		t.Errorf("%d processes of the old Pod are left", left)
+	}
+}
+
+func TestGraceThenKill(t *testing.T) {
+	l := newLab(t)
+	grace := int64(1)
+	pod := program("p", "sh", "-c", "trap '' TERM; (trap '' TERM; while :; do sleep 0.1; done) & while :; do sleep 0.1; done")
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	l.sync(pod)
+	began := time.Now()
+	l.sync()
+	if took := time.Since(began); took < time.Second || took > 4*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if n := sh(t, "pgrep -fc 'trap .. TERM' || true"); n != "0" {
+		t.Errorf("%s processes left", n)
+	}
+}
+
+// Processes of others in the Pod's namespace outlive it.
+func TestOthersInsideAreLeft(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	other := exec.Command("nsenter", "--net="+l.net.Path("web-1"), "sleep", "1000")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "sleep inside", func() bool { return netnsOf(other.Process.Pid) == inodeOf(l.net.Path("web-1")) })
+	l.sync()
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("it was ended: %v", err)
+	}
+	other.Process.Kill()
+	other.Wait()
+}
+
+func TestCrashIsRecorded(t *testing.T) {
+	l := newLab(t)
+	pod := program("p", "sleep", "1000")
+	l.sync(pod)
+	syscall.Kill(l.report("p").Containers[0].Pid, syscall.SIGSEGV)
+	poll(t, "the record", func() bool { return l.report("p").Containers[0].Phase == exited })
+	after := l.sync(pod)[0]
+	if ready(after) || after.Status.ContainerStatuses[0].State.Terminated.Signal != int32(syscall.SIGSEGV) {
+		t.Errorf("status %+v", after.Status)
+	}
+	if kept, err := l.state.List(); err != nil || ready(kept[0]) {
+		t.Errorf("other processes still see it ready: %v", err)
+	}
+}
+
+// The process is told by its command line, and lies in a session of its own.
+func TestPauseIsRecognisable(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	p := l.pause("web-1")
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.Pid) + "/cmdline")
+	if got := strings.ReplaceAll(string(b), "\x00", " "); err != nil || !strings.HasPrefix(got, "toyproxy pause default/web-1 ") {
+		t.Errorf("command line %q, %v", got, err)
+	}
+	if s, err := readStat(p.Pid); err != nil || s.session != p.Pid {
+		t.Errorf("session %d, %v", s.session, err)
+	}
+}
+
+func TestSlowProgramIsAwaited(t *testing.T) {
+	l := newLab(t)
+	pod := web("slow")
+	pod.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 0.3; exec python3 -m http.server 8080"}
+	l.sync(pod)
+	ask(t, "tcp", "10.244.0.2:8080", "GET / HTTP/1.0\r\n\r\n")
+}

@@ -1,0 +1,120 @@
+package pods
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/toyproxy/toyproxy/cluster/state"
+)
+
+func TestNames(t *testing.T) {
+	for _, tc := range []struct{ namespace, name, want string }{
+		{"default", "pod-a", "pod-a"},
+		{"kube-system", "dns", "kube-system_dns"},
+	} {
+		if got := NetworkName(tc.namespace, tc.name); got != tc.want {
+			t.Errorf("%s/%s: %s", tc.namespace, tc.name, got)
+		}
+	}
+	long := strings.Repeat("a", 252)
+	x, y := NetworkName(strings.Repeat("n", 63), long+"x"), NetworkName(strings.Repeat("n", 63), long+"y")
+	if x == y || len(x) > 255 {
+		t.Errorf("%d bytes: %s and %s", len(x), x, y)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	known := map[string]string{"A": "1", "B": "$(A)"}
+	for in, want := range map[string]string{
+		"x$(A)y": "x1y", "$(B)": "$(A)", "$(C)": "$(C)", "$$(A)": "$(A)", "$": "$", "a$": "a$", "$(A": "$(A", "$A": "$A", "$$$(A)": "$1", "": "",
+	} {
+		if got := expand(in, known); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { expand(rapid.String().Draw(t, "s"), known) })
+}
+
+func TestEnviron(t *testing.T) {
+	p := program("p", "x")
+	p.Status.PodIP = "10.0.0.2"
+	c := corev1.Container{Env: []corev1.EnvVar{
+		{Name: "HOST", Value: "a"}, {Name: "URL", Value: "http://$(HOST)/"}, {Name: "HOST", Value: "b"},
+		{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
+		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}},
+	}}
+	if got := fmt.Sprint(environ(p, c, "/bin")); got != "[PATH=/bin HOSTNAME=p HOME=/root HOST=b URL=http://a/ IP=10.0.0.2]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	s, err := parseStat(7, []byte("7 (a) b) (c) S 1 7 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2"))
+	if err != nil || s != (stat{'S', 1, 6, 7, 98765}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := parseStat(7, []byte("7 (a) S 1")); err == nil {
+		t.Error("a short line was taken")
+	}
+}
+
+func TestPhase(t *testing.T) {
+	up, done, bad := containerReport{Phase: running}, containerReport{Phase: exited, Reason: reasonCompleted}, containerReport{Phase: exited, Reason: reasonError}
+	for _, tc := range []struct {
+		policy corev1.RestartPolicy
+		cs     []containerReport
+		want   corev1.PodPhase
+	}{
+		{corev1.RestartPolicyNever, []containerReport{up, bad}, corev1.PodRunning},
+		{corev1.RestartPolicyNever, []containerReport{done, bad}, corev1.PodFailed},
+		{corev1.RestartPolicyNever, []containerReport{done, done}, corev1.PodSucceeded},
+		{corev1.RestartPolicyAlways, []containerReport{done, done}, corev1.PodRunning},
+		{"", []containerReport{bad}, corev1.PodRunning},
+	} {
+		if got := phase(tc.policy, tc.cs); got != tc.want {
+			t.Errorf("%q %v: %s, want %s", tc.policy, tc.cs, got, tc.want)
+		}
+	}
+}
+
+func TestDecide(t *testing.T) {
+	want, other, relabelled := web("a"), program("a"), web("a")
+	relabelled.Labels = nil
+	up := live{pod: web("a"), held: true, reported: true, hasNet: true}
+	edit := func(f func(*live)) live { l := up; f(&l); return l }
+	for _, tc := range []struct {
+		name string
+		live live
+		fits bool
+		want action
+	}{
+		{"nothing there", live{}, false, create},
+		{"as wanted", up, true, keep},
+		{"other labels", edit(func(l *live) { l.pod = relabelled }), true, relabel},
+		{"other spec", edit(func(l *live) { l.pod = other }), true, replace},
+		{"other range", up, false, replace},
+		{"pause died", edit(func(l *live) { l.held = false }), true, replace},
+		{"never started", edit(func(l *live) { l.held, l.reported = false, false }), true, create},
+		{"file lost", edit(func(l *live) { l.pod = nil }), true, replace},
+		{"astray", edit(func(l *live) { l.astray = true }), true, replace},
+	} {
+		if got, reason := decide(want, tc.live, tc.fits); got != tc.want {
+			t.Errorf("%s: %d (%s), want %d", tc.name, got, reason, tc.want)
+		}
+	}
+}
+
+func TestIgnoreDamage(t *testing.T) {
+	damaged, other := &state.CorruptError{Path: "x"}, errors.New("other")
+	if err := ignoreDamage(errors.Join(errors.Join(damaged), nil)); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := ignoreDamage(errors.Join(damaged, other)); !errors.Is(err, other) {
+		t.Errorf("got %v", err)
+	}
+}
