@@ -165,7 +165,7 @@ func TestStartErrors(t *testing.T) {
 	}{
 		{"not found", []string{"no-such-program"}, "StartError: program not found on this host"},
 		{"fails at once", []string{"sh", "-c", "echo cannot read config >&2; exit 3"}, "Error: exited with status 3: cannot read config"},
-		{"killed", []string{"sh", "-c", "kill -9 $$"}, "ended by signal killed"},
+		{"killed", []string{"sh", "-c", "kill -9 $$$$"}, "ended by signal killed"},
 		{"done at once", []string{"true"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

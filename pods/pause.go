@@ -28,7 +28,7 @@ const (
 	settleAfter = 100 * time.Millisecond
 	// listenWithin is how long a program may take to listen on its ports before
 	// it counts as ready all the same: it may never do so.
-	listenWithin = 3 * time.Second
+	listenWithin = 5 * time.Second
 	// readyFD is where a stand-in says that it listens.
 	readyFD = 3
 	// standardPath is the PATH of containers when the pause process has none.

@@ -100,7 +100,7 @@ func TestGraceThenKill(t *testing.T) {
 	if took := time.Since(began); took < time.Second || took > 4*time.Second {
 		t.Errorf("took %s", took)
 	}
-	if n := sh(t, "pgrep -fc 'trap .. TERM' || true"); n != "0" {
+	if n := sh(t, "pgrep -fc '[t]rap .. TERM' || true"); n != "0" {
 		t.Errorf("%s processes left", n)
 	}
 }
@@ -154,7 +154,11 @@ func TestPauseIsRecognisable(t *testing.T) {
 func TestSlowProgramIsAwaited(t *testing.T) {
 	l := newLab(t)
 	pod := web("slow")
-	pod.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 0.3; exec python3 -m http.server 8080"}
+	server, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 0.5; exec " + server + " stand-in --pod slow --port 8080/TCP"}
 	l.sync(pod)
-	ask(t, "tcp", "10.244.0.2:8080", "GET / HTTP/1.0\r\n\r\n")
+	ask(t, "tcp", "10.244.0.2:8080", "x\n")
 }
