@@ -150,28 +150,41 @@ func (f *follower) leftOutput(pkg string) []string {
 	return append(left, f.output[key{pkg, ""}]...)
 }
 
-// reason is the last line said before the line that ends a skipped test.
+// reason is the line that says SKIP(kernel), else all that a skipped test said.
 func reason(said []string) string {
 	var lines []string
 	for _, s := range said {
 		s = strings.TrimSpace(s)
+		if strings.Contains(s, kernelSkip) {
+			return s
+		}
 		if s != "" && !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- ") {
 			lines = append(lines, s)
 		}
 	}
-	i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, kernelSkip) })
-	if i < 0 {
-		return strings.Join(lines, " ")
-	}
-	return strings.Join(lines[i:], " ")
+	return strings.Join(lines, " ")
 }
 
+// What is shown of one failed test: enough for its cause, not its whole kernel dump.
+const (
+	maxLines  = 80
+	maxLength = 500
+)
+
 func indent(said []string) string {
-	var b strings.Builder
+	var lines []string
 	for _, s := range said {
-		if !strings.HasPrefix(s, "=== ") {
-			b.WriteString("    " + strings.TrimRight(s, "\n") + "\n")
+		if s = strings.TrimRight(s, "\n"); strings.HasPrefix(s, "=== ") {
+			continue
 		}
+		if len(s) > maxLength {
+			s = strings.ToValidUTF8(s[:maxLength], "") + "…"
+		}
+		lines = append(lines, "    "+s+"\n")
 	}
-	return b.String()
+	if n := len(lines); n > maxLines {
+		cut := fmt.Sprintf("    … %d lines …\n", n-maxLines)
+		lines = slices.Concat(lines[:maxLines/2], []string{cut}, lines[n-maxLines/2:])
+	}
+	return strings.Join(lines, "")
 }
