@@ -163,18 +163,23 @@ func checkClusterIPs(spec *corev1.ServiceSpec, path *field.Path) (errs field.Err
 		}
 		return errs
 	}
-	for i, text := range spec.ClusterIPs {
-		addr, err := parseAddr(at.Index(i), text)
-		if err != nil {
-			errs = append(errs, err)
-		} else if i < len(spec.IPFamilies) && familyOf(addr) != spec.IPFamilies[i] {
-			errs = append(errs, field.Invalid(at.Index(i), text, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
-		}
-	}
-	if len(errs) > 0 {
+	if errs = append(errs, checkAddressFamilies(spec, at)...); len(errs) > 0 {
 		return errs
 	}
 	return checkPair(at, spec.ClusterIPs, parseAddr, isIPv4)
+}
+
+// checkAddressFamilies requires addresses of the families that are listed.
+func checkAddressFamilies(spec *corev1.ServiceSpec, path *field.Path) (errs field.ErrorList) {
+	for i, text := range spec.ClusterIPs {
+		addr, err := parseAddr(path.Index(i), text)
+		if err != nil {
+			errs = append(errs, err)
+		} else if i < len(spec.IPFamilies) && familyOf(addr) != spec.IPFamilies[i] {
+			errs = append(errs, field.Invalid(path.Index(i), text, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", spec.IPFamilies[i], i)))
+		}
+	}
+	return errs
 }
 
 func checkFamilies(spec *corev1.ServiceSpec, path *field.Path) (errs field.ErrorList) {

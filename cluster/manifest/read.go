@@ -94,20 +94,10 @@ func (r *reader) directory(ctx context.Context, dir string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		name := filepath.Join(dir, p)
-		switch {
-		case err != nil && p == ".":
+		if err != nil && p == "." {
 			return reason(err)
-		case err != nil:
-			r.problem(name, fmt.Sprintf("cannot be read: %v", reason(err)))
-			return nil
-		case entry.IsDir() && p != "." && entry.Name()[0] == '.':
-			return fs.SkipDir
-		case entry.IsDir() || !isManifest(entry.Name()):
-			return nil
 		}
-		r.entry(fsys, p, name)
-		return nil
+		return r.entry(fsys, p, filepath.Join(dir, p), entry, err)
 	})
 	if err == nil && len(r.files)+len(r.problems) == before {
 		r.problem(dir, "no .yaml, .yml or .json file in this directory")
@@ -124,30 +114,47 @@ func isManifest(name string) bool {
 	return false
 }
 
-// entry reads one file of a directory; anything but a file could block.
-func (r *reader) entry(fsys fs.FS, p, name string) {
-	info, err := fs.Stat(fsys, p)
+// entry takes one entry of a walk. Hidden directories are not entered, and
+// what does not work is a problem of that entry alone.
+func (r *reader) entry(fsys fs.FS, p, name string, entry fs.DirEntry, err error) error {
 	switch {
-	case err == nil && info.IsDir():
-		return
-	case err == nil && !info.Mode().IsRegular():
-		r.problem(name, "not a regular file; name it with -f to read it all the same")
-		return
+	case err == nil && entry.IsDir():
+		if p != "." && entry.Name()[0] == '.' {
+			return fs.SkipDir
+		}
+		return nil
+	case err == nil && !isManifest(entry.Name()):
+		return nil
 	case err == nil:
-		err = r.file(name, func() (fs.File, error) { return fsys.Open(p) })
+		err = r.manifest(fsys, p, name)
 	}
 	if err != nil {
 		r.problem(name, fmt.Sprintf("cannot be read: %v", reason(err)))
 	}
+	return nil
+}
+
+// manifest reads one file of a directory; anything but a file could block.
+func (r *reader) manifest(fsys fs.FS, p, name string) error {
+	info, err := fs.Stat(fsys, p)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir(): // by a symbolic link
+		return nil
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file; name it with -f to read it all the same")
+	}
+	return r.file(name, func() (fs.File, error) { return fsys.Open(p) })
 }
 
 // file reads one file, once however often it is named.
 func (r *reader) file(name string, open func() (fs.File, error)) error {
-	if clean := filepath.Clean(name); r.seen[clean] {
+	clean := filepath.Clean(name)
+	if r.seen[clean] {
 		return nil
-	} else {
-		r.seen[clean] = true
 	}
+	r.seen[clean] = true
 	f, err := open()
 	if err != nil {
 		return err

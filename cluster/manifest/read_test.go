@@ -104,7 +104,7 @@ func TestUnreadable(t *testing.T) {
 	r := load(t, Options{Paths: []string{dir, filepath.Join(dir, "empty")}})
 	want := dir + "/dangling.yaml: cannot be read: no such file or directory\n" +
 		"warning: " + dir + "/empty: no .yaml, .yml or .json file in this directory\n" +
-		dir + "/pipe.yaml: not a regular file; name it with -f to read it all the same\n"
+		dir + "/pipe.yaml: cannot be read: not a regular file; name it with -f to read it all the same\n"
 	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" || len(r.Objects.Services) != 1 {
 		t.Errorf("%d services, problems (-want +got):\n%s", len(r.Objects.Services), diff)
 	}

@@ -47,22 +47,34 @@ func (c *schemaCheck) value(t *tree, want reflect.Type, path string, at place) {
 	case reflect.Struct:
 		c.mapping(t, want, path, at)
 	case reflect.Map:
-		if c.is(t, mappingValue, path, at, "a mapping (key: value)") {
-			for i := range t.fields {
-				f := &t.fields[i]
-				c.value(&f.value, want.Elem(), path+"["+f.name+"]", f.at)
-			}
-		}
+		c.keyed(t, want, path, at)
 	case reflect.Slice:
-		if want.Elem().Kind() == reflect.Uint8 {
-			c.bytes(t, path)
-		} else if c.is(t, listValue, path, at, "a list (lines that begin with -)") {
-			for i := range t.items {
-				c.value(&t.items[i], want.Elem(), path+"["+strconv.Itoa(i)+"]", t.items[i].at)
-			}
-		}
+		c.list(t, want, path, at)
 	default:
 		c.scalar(t, want, path, at)
+	}
+}
+
+func (c *schemaCheck) keyed(t *tree, want reflect.Type, path string, at place) {
+	if !c.is(t, mappingValue, path, at, "a mapping (key: value)") {
+		return
+	}
+	for i := range t.fields {
+		f := &t.fields[i]
+		c.value(&f.value, want.Elem(), path+"["+f.name+"]", f.at)
+	}
+}
+
+func (c *schemaCheck) list(t *tree, want reflect.Type, path string, at place) {
+	if want.Elem().Kind() == reflect.Uint8 {
+		c.bytes(t, path)
+		return
+	}
+	if !c.is(t, listValue, path, at, "a list (lines that begin with -)") {
+		return
+	}
+	for i := range t.items {
+		c.value(&t.items[i], want.Elem(), path+"["+strconv.Itoa(i)+"]", t.items[i].at)
 	}
 }
 
