@@ -28,11 +28,13 @@ type Config struct {
 }
 
 // Backend makes the kernel match a table by means of IPVS. It implements
-// dataplane.Backend. It keeps nothing between calls but the memory that modules
-// have been asked for. A Backend may be used from one goroutine at a time.
+// dataplane.Backend. Between calls it keeps nothing but that modules have been
+// asked for, and the engine of iptables that it found. A Backend may be used from
+// one goroutine at a time.
 type Backend struct {
 	config  Config
 	modules sync.Once
+	engine  xtables.Engine
 }
 
 // New returns a backend. It touches nothing.
@@ -43,7 +45,7 @@ func New(c Config) *Backend {
 	if c.StateDir == "" {
 		c.StateDir = "/run/toyproxy"
 	}
-	return &Backend{config: c}
+	return &Backend{config: c, engine: c.Engine}
 }
 
 var _ dataplane.Backend = (*Backend)(nil)
@@ -74,12 +76,11 @@ func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 	}
 	hints := sourceHints(table.Node)
 	want := b.targets(table, families())
-	engine, err := b.engine(ctx)
-	if err != nil {
+	if err := b.detect(ctx); err != nil {
 		return nil, err
 	}
 	changes, err := b.compare(ctx, want, hints, func() (dataplane.Plan, error) {
-		return xtables.NewPlan(ctx, engine, rulesets(want))
+		return xtables.NewPlan(ctx, b.engine, rulesets(want))
 	})
 	if err != nil {
 		return nil, err
@@ -109,13 +110,14 @@ func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
 	return append(changes, parameters), nil
 }
 
-// engine returns the engine of iptables to use.
-func (b *Backend) engine(ctx context.Context) (xtables.Engine, error) {
-	if b.config.Engine != xtables.Auto {
-		return b.config.Engine, nil
+// detect finds the engine of iptables to use, once.
+func (b *Backend) detect(ctx context.Context) error {
+	if b.engine != xtables.Auto {
+		return nil
 	}
 	found, err := xtables.Detect(ctx, xtables.Auto)
-	return found.Engine, err
+	b.engine = found.Engine
+	return err
 }
 
 // compare reads the kernel and returns the phases around the change of rules.

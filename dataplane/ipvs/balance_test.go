@@ -126,7 +126,7 @@ func TestInsidePod(t *testing.T) {
 	}
 	n.sync(newTable().add("default/web", "10.96.0.10", dataplane.TCP, 80, on(dataplane.IPv4, 8080, n.Pod(1), n.Pod(2))...).Table)
 	got := lab.ProbeMany(n.Pod(1), dataplane.TCP, addrPort("10.96.0.10:80"), 10)
-	if got.Endpoints["p1"] != 5 || got.Endpoints["p2"] != 5 {
+	if got.Endpoints["p1:8080"] != 5 || got.Endpoints["p2:8080"] != 5 {
 		t.Errorf("%+v, first failure %v", got.Endpoints, got.Failure)
 	}
 	if o := lab.Probe(n.Pod(2), dataplane.TCP, addrPort("10.96.0.10:80"), lab.Options{Timeout: 300 * time.Millisecond}); o.Fate == lab.OK {

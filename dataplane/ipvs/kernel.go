@@ -15,6 +15,8 @@ import (
 
 	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -31,6 +33,7 @@ const (
 // stay in that namespace.
 type kernel struct {
 	nl      *netlink.Handle
+	filter  *nl.SocketHandle // for listing sets; it counts the requests
 	servers *ipvs.Handle
 	loop    int // index of link lo
 	// hints are addresses to ask the kernel for a way to, by family; the source
@@ -66,11 +69,11 @@ func schedulers() []string {
 // for IPVS is called only when the family is known to exist, because it asks
 // once in the life of the process and never again.
 func openKernel() (*kernel, error) {
-	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER, unix.NETLINK_GENERIC)
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER, unix.NETLINK_GENERIC)
 	if err != nil {
 		return nil, fmt.Errorf("netlink sockets: %w", err)
 	}
-	k := &kernel{nl: nl}
+	k := &kernel{nl: h}
 	if err := k.open(); err != nil {
 		k.close()
 		return nil, err
@@ -92,6 +95,15 @@ func (k *kernel) open() error {
 			Mend:    "load the module (modprobe ip_vs), boot a kernel that has it, or use --backend iptables",
 		}
 	}
+	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("netfilter socket: %w", err)
+	}
+	k.filter = &nl.SocketHandle{Socket: socket}
+	wait := unix.NsecToTimeval(callLimit.Nanoseconds())
+	if err := socket.SetReceiveTimeout(&wait); err != nil {
+		return fmt.Errorf("netfilter socket: %w", err)
+	}
 	lo, err := k.nl.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("link lo: %w", err)
@@ -105,6 +117,9 @@ func (k *kernel) open() error {
 
 func (k *kernel) close() {
 	k.nl.Close()
+	if k.filter != nil {
+		k.filter.Close()
+	}
 	if k.servers != nil {
 		k.servers.Close()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -47,31 +48,20 @@ func (k *kernel) readSets(o *observed) error {
 
 // readSet returns a set, or nil if there is none of that name.
 func (k *kernel) readSet(name string) (*heldSet, error) {
-	list, err := k.nl.IpsetList(name)
+	req := listRequest(name)
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: k.filter}
+	messages, err := req.Execute(unix.NETLINK_NETFILTER, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ipset list %s: %w", name, err)
 	}
-	h := &heldSet{typeName: list.TypeName, capacity: list.MaxElements, entries: make(map[entry]struct{}, len(list.Entries))}
-	for _, e := range list.Entries {
-		h.entries[readEntry(e)] = struct{}{}
+	h, err := decodeSet(messages)
+	if err != nil {
+		return nil, fmt.Errorf("ipset list %s: %w", name, err)
 	}
 	return h, nil
-}
-
-func readEntry(n netlink.IPSetEntry) entry {
-	var e entry
-	e.addr, _ = netip.AddrFromSlice(n.IP)
-	e.source, _ = netip.AddrFromSlice(n.IP2)
-	if n.Port != nil {
-		e.port = *n.Port
-	}
-	if n.Protocol != nil {
-		e.protocol = dataplane.Protocol(*n.Protocol)
-	}
-	return e
 }
 
 func (k *kernel) readRoutes(o *observed) error {

@@ -1,0 +1,283 @@
+package ipvs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+)
+
+// kept, masqueraded, left out: what the tests with packets do not reach.
+func TestTarget(t *testing.T) {
+	web := frontend("10.96.0.1", 80)
+	web.Routes[dataplane.FromOutside].Masquerade = false
+	all := frontend("10.96.0.2", 80)
+	all.Routes[dataplane.FromPod].Masquerade = true
+	nodePort := frontend("0.0.0.0", 30080)
+	nodePort.Kind = dataplane.NodePort
+	ranges := frontend("10.96.0.3", 80)
+	ranges.Allowed = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	got := newTarget(table(web, all, nodePort, ranges), dataplane.IPv4, "mh")
+	for k, want := range map[setKind][]string{
+		services: {"10.96.0.1,tcp:80", "10.96.0.2,tcp:80"}, addresses: {"10.96.0.1", "10.96.0.2"},
+		hairpin: {"10.244.0.5,tcp:8080,10.244.0.5"}, kept: {"10.96.0.1,tcp:80"}, masqueraded: {"10.96.0.2,tcp:80"}, dropped: nil,
+	} {
+		if diff := cmp.Diff(want, names(got.sets[k])); diff != "" {
+			t.Errorf("set %s (-want +got):\n%s", setID{k, dataplane.IPv4}, diff)
+		}
+	}
+	var left []string
+	for _, l := range got.leftOut {
+		left = append(left, l.object)
+	}
+	if diff := cmp.Diff([]string{"frontend 0.0.0.0:30080/tcp", "frontend 10.96.0.3:80/tcp"}, left); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if want := "-A -t 10.96.0.1:80 -s mh -b mh-port"; got.servers[0].line("A") != want {
+		t.Errorf("virtual server %q, want %q", got.servers[0].line("A"), want)
+	}
+}
+
+// Names of Services are data: however long or strange they are, no name in the
+// kernel depends on them.
+func TestNamesDoNotReachTheKernel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fe := frontend("10.96.0.1", 80)
+		plain := newTarget(table(fe), dataplane.IPv4, "rr")
+		fe.Service = rapid.StringN(200, 300, -1).Draw(t, "service")
+		strange := newTarget(table(fe), dataplane.IPv4, "rr")
+		if diff := cmp.Diff(plain.rules, strange.rules); diff != "" {
+			t.Fatal(diff)
+		}
+		if plain.servers[0].line("A") != strange.servers[0].line("A") || !slices.Equal(names(plain.sets[services]), names(strange.sets[services])) {
+			t.Fatal("the name shows")
+		}
+	})
+	for k := range setKinds {
+		if id := (setID{k, dataplane.IPv6}); len(id.spare()) > 31 {
+			t.Errorf("set name %s is longer than the kernel takes", id.spare())
+		}
+	}
+	for _, c := range ruleset(dataplane.IPv6, dataplane.Node{}).Chains {
+		if len(c.Name) > xtables.MaxName || !xtables.Owned(c.Name) {
+			t.Errorf("chain name %s", c.Name)
+		}
+	}
+}
+
+func TestCapacityFollowsNeed(t *testing.T) {
+	for need, want := range map[int]uint32{0: 65536, 65536: 65536, 65537: 131072, 300 * 300: 131072, 1_000_000: 1 << 20} {
+		if got := capacity(need); got != want {
+			t.Errorf("capacity for %d entries: %d, want %d", need, got, want)
+		}
+	}
+}
+
+// An address on which somebody else has a virtual server is left to them, whole,
+// unless it is in a range of Services.
+func TestYield(t *testing.T) {
+	want := newTarget(table(frontend("198.51.100.7", 80), frontend("198.51.100.7", 81), frontend("10.96.0.1", 80)), dataplane.IPv4, "rr")
+	have := observed{family: dataplane.IPv4, servers: map[dataplane.Key]virtualServer{}}
+	for _, a := range []string{"198.51.100.7", "10.96.0.1"} {
+		v := virtualServer{Key: dataplane.Key{Addr: netip.MustParseAddr(a), Protocol: dataplane.TCP, Port: 80}}
+		have.servers[v.Key] = v
+	}
+	got := want.yield(have)
+	if n := names(got.sets[addresses]); !slices.Equal(n, []string{"10.96.0.1"}) || len(got.servers) != 1 || len(got.leftOut) != 1 {
+		t.Errorf("kept %v, left out %v", n, got.leftOut)
+	}
+	have.routes = map[netip.Addr]heldRoute{netip.MustParseAddr("198.51.100.7"): {}}
+	if got := want.yield(have); len(got.leftOut) != 0 {
+		t.Errorf("an address with a route of ours is ours: %v", got.leftOut)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for _, c := range []struct {
+		kernel release
+		want   string
+	}{{release{4, 19}, "0"}, {release{5, 8}, "0"}, {release{5, 9}, "1"}, {release{6, 1}, "1"}} {
+		for _, s := range settings(c.kernel) {
+			if s.Key == "net.ipv4.vs.conn_reuse_mode" && s.Want != c.want {
+				t.Errorf("kernel %s: mode %s, want %s", c.kernel, s.Want, c.want)
+			}
+		}
+	}
+}
+
+// model is a kernel that obeys steps, and complains of a bad order.
+type model struct {
+	observed
+	guarded bool // the rules are in force
+}
+
+// take obeys one step.
+func (m *model) take(s step) error {
+	switch a := s.action.(type) {
+	case makeSet:
+		m.sets[a.id.kind] = &heldSet{typeName: a.id.kind.Type(), capacity: a.capacity, entries: map[entry]struct{}{}}
+	case destroySet:
+		if m.guarded {
+			return fmt.Errorf("a rule still names %s", a.name)
+		}
+		for k := range m.sets {
+			if (setID{setKind(k), m.family}).String() == a.name {
+				m.sets[k] = nil
+			}
+		}
+	case setEntry:
+		delete(m.sets[a.id.kind].entries, a.entry)
+		if a.add {
+			m.sets[a.id.kind].entries[a.entry] = struct{}{}
+		}
+	case raiseRoute:
+		m.routes[a.addr] = heldRoute{source: m.source, loopback: true}
+	case dropRoute:
+		delete(m.routes, a.addr)
+	default:
+		m.takeServer(s.action)
+	}
+	return m.sound()
+}
+
+func (m *model) takeServer(a action) {
+	switch a := a.(type) {
+	case putServer:
+		v := a.server
+		v.real = m.servers[v.Key].real
+		m.servers[v.Key] = v
+	case dropServer:
+		delete(m.servers, a.server.Key)
+	case putReal:
+		v := m.servers[a.server.Key]
+		v.real = append(slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr }), a.real)
+		m.servers[v.Key] = v
+	case dropReal:
+		v := m.servers[a.server.Key]
+		v.real = slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr })
+		m.servers[v.Key] = v
+	}
+}
+
+// sound says what no packet may ever meet.
+func (m *model) sound() error {
+	for e := range m.entries(services) {
+		v, ok := m.servers[e.key()]
+		if _, reachable := m.routes[e.addr]; reachable && (!ok || len(v.real) == 0) {
+			return fmt.Errorf("%s is open and has no real server: a daemon of the node answers", e)
+		}
+	}
+	for a := range m.routes {
+		if _, known := m.entries(addresses)[entry{addr: a}]; !known || !m.guarded {
+			return fmt.Errorf("%s is local and not guarded", a)
+		}
+	}
+	for k := range m.servers {
+		if !m.owns(k) {
+			return fmt.Errorf("%s would be taken for somebody else's after a kill", k)
+		}
+	}
+	return nil
+}
+
+// pass makes the model match a target, and checks that it does.
+func (m *model) pass(want target) error {
+	first, last := before(want, m.observed), after(want, m.observed)
+	for _, s := range first {
+		if err := m.take(s); err != nil {
+			return fmt.Errorf("%s: %w", s.change, err)
+		}
+	}
+	m.guarded = want.wanted()
+	for _, s := range last {
+		if err := m.take(s); err != nil {
+			return fmt.Errorf("%s: %w", s.change, err)
+		}
+	}
+	if left := append(before(want, m.observed), after(want, m.observed)...); len(left) != 0 {
+		return fmt.Errorf("left to do: %v", left[0].change)
+	}
+	return nil
+}
+
+// From any table to any other: no step, taken alone, leaves a moment that is
+// worse than before or after, and nothing is left to do at the end.
+func TestEveryMoment(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[dataplane.Key]virtualServer{}, routes: map[netip.Addr]heldRoute{}}}
+		for range rapid.IntRange(1, 6).Draw(t, "passes") {
+			seed := rapid.Uint64().Draw(t, "table")
+			if err := m.pass(newTarget(randomTable(seed), dataplane.IPv4, "rr")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.pass(target{family: dataplane.IPv4}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func randomTable(seed uint64) dataplane.Table {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var fes []dataplane.Frontend
+	for i := range 12 {
+		fe := frontend(fmt.Sprintf("10.96.0.%d", 1+i/3), uint16(80+i%3))
+		fe.Routes[0].Set = fmt.Sprint(r.IntN(4))
+		if v := dataplane.Verdict(r.IntN(3)); v != dataplane.Forward {
+			fe.Routes[0] = dataplane.Route{Verdict: v}
+		}
+		if r.IntN(3) > 0 {
+			fes = append(fes, fe)
+		}
+	}
+	t := table(fes...)
+	t.Sets = nil
+	for name := range 4 {
+		s := dataplane.EndpointSet{Name: fmt.Sprint(name), Protocol: dataplane.TCP}
+		for i := range 1 + r.IntN(4) {
+			s.Endpoints = append(s.Endpoints, dataplane.Endpoint{Weight: uint16(1 + r.IntN(2)), Local: r.IntN(2) == 0,
+				Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(10*name + i)}), 8080)})
+		}
+		t.Sets = append(t.Sets, s)
+	}
+	return t
+}
+
+// frontend forwards to a set named "0".
+func frontend(addr string, port uint16) dataplane.Frontend {
+	fe := dataplane.Frontend{Key: dataplane.Key{Addr: netip.MustParseAddr(addr), Protocol: dataplane.TCP, Port: port}, Service: "default/web"}
+	for s := range fe.Routes {
+		fe.Routes[s] = dataplane.Route{Set: "0", Masquerade: dataplane.Source(s) != dataplane.FromPod}
+	}
+	return fe
+}
+
+func table(fes ...dataplane.Frontend) dataplane.Table {
+	t := dataplane.Table{Frontends: fes, Node: dataplane.Node{
+		PodRanges:     []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")},
+		ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
+	}}
+	t.Sets = []dataplane.EndpointSet{{Name: "0", Service: "default/web", Protocol: dataplane.TCP, Endpoints: []dataplane.Endpoint{
+		{Addr: netip.MustParseAddrPort("10.244.0.5:8080"), Weight: 1, Local: true},
+		{Addr: netip.MustParseAddrPort("10.244.1.5:8080"), Weight: 1},
+	}}}
+	t.Sort()
+	return t
+}
+
+func names(m members) []string {
+	var out []string
+	for e := range m {
+		out = append(out, e.String())
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out
+}
