@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,36 @@ func TestExamples(t *testing.T) {
 	for _, p := range append(paths, dir) {
 		if r := load(t, Options{Paths: []string{p}}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {
 			t.Errorf("%s: %d Services, problems:\n%s", p, len(r.Objects.Services), lines(r.Problems))
+		}
+	}
+}
+
+// TestOneBadObjectStopsNoOther is field fault 5: the bad parts are named, the
+// good Service works and follows the change of its slice.
+func TestOneBadObjectStopsNoOther(t *testing.T) {
+	slice := func(name, address string, port int) string {
+		return fmt.Sprintf("---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: %s}\naddressType: IPv4\nports: [{port: %d}]\nendpoints: [{addresses: [%s]}]\n", name, port, address)
+	}
+	bad := service("bad", "clusterIP: 10.96.0.11, externalIPs: [not-an-ip]") + service("bad2", "clusterIP: 10.96.0.12, ports: [{port: 99999}]") +
+		slice("bad", "10.244.0.12%eth0", 80) + slice("bad2", "10.244.0.13", 0)
+	for _, address := range []string{"10.244.0.12", "10.244.0.13"} {
+		r := loadText(t, bad+service("good", "clusterIP: 10.96.0.10")+slice("good", address, 8080))
+		if len(r.Objects.Services) != 1 || len(r.Objects.EndpointSlices) != 1 || r.Objects.EndpointSlices[0].Endpoints[0].Addresses[0] != address {
+			t.Errorf("the good objects must be used, got %v", r.Objects)
+		}
+		want := `-:5:66: Service default/bad: spec.externalIPs[0]: Invalid value: "not-an-ip": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+-:10:46: Service default/bad2: spec.ports[0].port: Invalid value: 99999: must be between 1 and 65535, inclusive
+-:17:26: EndpointSlice default/bad: endpoints[0].addresses[0]: Invalid value: "10.244.0.12%eth0": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+-:23:16: EndpointSlice default/bad2: ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive
+`
+		var errors []cluster.Problem
+		for _, p := range r.Problems {
+			if !p.Warning {
+				errors = append(errors, p)
+			}
+		}
+		if diff := cmp.Diff(want, lines(errors)); diff != "" {
+			t.Errorf("problems (-want +got):\n%s", diff)
 		}
 	}
 }
