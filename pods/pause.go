@@ -35,6 +35,17 @@ const (
 	standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
+// ownHostname gives the Pod a host name of its own. A kernel without UTS
+// namespaces leaves it the node's: the name must not be set there.
+func ownHostname(name string) error {
+	if err := unix.Unshare(unix.CLONE_NEWUTS); errors.Is(err, unix.EINVAL) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return unix.Sethostname([]byte(name))
+}
+
 // Pause is the body of the hidden command "pause NAMESPACE/NAME --state-dir DIR":
 // it holds the Pod of that name, in whose network namespace it was started, and
 // returns when TERM, INT or the end of the context has ended its containers.
@@ -54,7 +65,7 @@ func Pause(ctx context.Context, args []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("pause: becoming the reaper of orphans: %w", err)
 	}
-	if err := errors.Join(unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte(hostname(pod)))); err != nil {
+	if err := ownHostname(hostname(pod)); err != nil {
 		return fmt.Errorf("pause: host name: %w", err)
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte("toyproxy-pause"), 0) // for top(1) only
