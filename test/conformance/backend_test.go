@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
@@ -18,15 +19,24 @@ type backend struct {
 	name  string
 	needs []lab.Feature
 	make  func(t testing.TB) dataplane.Backend
+	// turns: endpoints take turns, so that shares are exact; else lots are drawn.
+	turns bool
+	// memory is how long after its timeout a session may still be remembered:
+	// IPVS keeps it as long as it keeps a closed connection.
+	memory time.Duration
+	// clients is how many clients of two endpoints affinity has to hold.
+	// Rules of iptables remember by the match "recent", which forgets the
+	// oldest of more than 100 clients an endpoint.
+	clients int
 }
 
 // backends are the columns of the matrix. IPVS brings a few rules of
 // iptables along, in the engine that it finds.
 func backends() []backend {
 	return []backend{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT)},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy)},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, time.Second, 120},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, time.Second, 120},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, 15 * time.Second, 240},
 	}
 }
 

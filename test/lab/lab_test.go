@@ -130,6 +130,20 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestOpen proves that an open connection echoes, and that Echo sees its end.
+func TestOpen(t *testing.T) {
+	l := New(t, WithPods(2))
+	stop := l.Pod(2).Serve(dataplane.TCP, 80)
+	c := Open(l.Pod(1), netip.AddrPortFrom(l.Pod(2).IPv6, 80))
+	if err := c.Echo(); err != nil || c.Outcome.Name() != "p2:80" {
+		t.Errorf("%s: %v", c.Outcome, err)
+	}
+	stop()
+	if err := c.Echo(); err == nil {
+		t.Error("echo of a connection that was cut")
+	}
+}
+
 func TestTwin(t *testing.T) {
 	for v4, v6 := range map[string]string{
 		"10.244.0.11":  "fd00:10:244::11",
