@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -52,6 +55,15 @@ func (r recorder) Record(_ context.Context, d agent.Desired) error {
 	return state.OpenLive(r.sc.stateDir).Write(o, d.Makes, time.Now().Truncate(time.Second))
 }
 
+// noState is a path that never exists: the state of a fresh node.
+const noState = "/proc/self/no-state"
+
+// readable tells whether this user may look into a directory, or it is not there.
+func readable(dir string) bool {
+	_, err := os.ReadDir(dir)
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
+
 // isPodNamespace tells whether a namespace is that of a Pod which the node of
 // the state directory runs.
 func isPodNamespace(stateDir, name string) bool {
@@ -62,6 +74,9 @@ func isPodNamespace(stateDir, name string) bool {
 // desired resolves what a node should look like without touching the kernel:
 // from the manifests, or from what the last sync left.
 func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, live bool) (agent.Desired, error) {
+	if !live && !readable(sc.stateDir) {
+		sc.stateDir = noState
+	}
 	kept, err := readState(sc)
 	if err != nil && live {
 		return agent.Desired{}, err
