@@ -226,16 +226,6 @@ func (k *kernel) addAddr(name string, p netip.Prefix) error {
 	return wrap(k.h.AddrReplace(l, a), fmt.Sprintf("address %s of %s", p, name))
 }
 
-// delAddr takes an address from a link; that it is gone already is success.
-func (k *kernel) delAddr(name string, p netip.Prefix) error {
-	l, err := k.h.LinkByName(name)
-	if err != nil {
-		return fmt.Errorf("link %s: %w", name, err)
-	}
-	err = k.h.AddrDel(l, &netlink.Addr{IPNet: toIPNet(p)})
-	return wrap(ignore(err, unix.EADDRNOTAVAIL), fmt.Sprintf("address %s of %s", p, name))
-}
-
 // addRoute routes dst to a link, by a gateway when that is valid. The gateway
 // need not lie in a range of the link.
 func (k *kernel) addRoute(name string, dst netip.Prefix, gw netip.Addr) error {
