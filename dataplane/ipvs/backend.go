@@ -53,17 +53,25 @@ var _ dataplane.Backend = (*Backend)(nil)
 // journal remembers the kernel parameters from before.
 func (b *Backend) journal() string { return filepath.Join(b.config.StateDir, "sysctls-ipvs.json") }
 
-// targets works out what each family is to hold.
-func (b *Backend) targets(table dataplane.Table, has []dataplane.Family) []target {
+// targets works out what each family that the node has is to hold: nothing, if
+// it is not to be programmed, or switched off.
+func (b *Backend) targets(table dataplane.Table, has []familyState) []target {
 	var out []target
 	for _, f := range has {
 		part := table
-		if b.config.Families != nil && !slices.Contains(b.config.Families, f) {
+		if f.off || b.config.Families != nil && !slices.Contains(b.config.Families, f.family) {
 			part = dataplane.Table{}
 		}
-		out = append(out, newTarget(part, f, b.config.Scheduler))
+		out = append(out, newTarget(part, f.family, b.config.Scheduler))
 	}
 	return out
+}
+
+// familyState is a family that a node has.
+type familyState struct {
+	family dataplane.Family
+	// off: it is switched off, so that no address of it can be local.
+	off bool
 }
 
 // Plan reads the kernel and returns what has to change for it to match the
@@ -76,10 +84,10 @@ func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 	}
 	hints := sourceHints(table.Node)
 	want := b.targets(table, families())
-	if err := b.detect(ctx); err != nil {
-		return nil, err
-	}
 	changes, err := b.compare(ctx, want, hints, func() (dataplane.Plan, error) {
+		if err := b.detect(ctx); err != nil {
+			return nil, err
+		}
 		return xtables.NewPlan(ctx, b.engine, rulesets(want))
 	})
 	if err != nil {

@@ -63,9 +63,27 @@ func TestDrift(t *testing.T) {
 		if got := strings.TrimSuffix(text(n.sync(table)), "\n"); !strings.HasPrefix(got, c.want) || strings.Count(got, "\n") != strings.Count(c.want, "\n") {
 			t.Errorf("after %s the changes are\n%s\nwant\n%s", c.damage, got, c.want)
 		}
-		if diff := cmp.Diff(good, n.dump()); diff != "" {
-			t.Fatalf("after the repair of %s (-before +after):\n%s", c.damage, diff)
-		}
+	}
+	if diff := cmp.Diff(good, n.dump()); diff != "" {
+		t.Errorf("after all repairs (-before +after):\n%s", diff)
+	}
+}
+
+// A node with IPv6 switched off, as in many containers, is served in IPv4; when
+// that happens later, what is there of IPv6 goes.
+func TestIPv6Off(t *testing.T) {
+	n := newNode(t, ipvs.Config{}, lab.WithPods(2))
+	table := both(n).Table
+	n.Pod(1).Serve(dataplane.TCP, 8080)
+	n.Pod(2).Serve(dataplane.TCP, 8080)
+	n.sync(table)
+	n.Node.Sysctl("net.ipv6.conf.lo.disable_ipv6", "1")
+	n.sync(table)
+	if got := lab.Probe(n.Pod(1), dataplane.TCP, addrPort("10.96.0.10:80"), lab.Options{}); got.Fate != lab.OK {
+		t.Errorf("IPv4: %s", got)
+	}
+	if got := n.Node.Run("ipvsadm", "-Sn") + n.Node.Run("ipset", "list", "-n"); contains(got, "fd00") || contains(got, "-6\n") {
+		t.Errorf("IPv6 is left:\n%s", got)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/moby/ipvs"
@@ -38,7 +36,8 @@ type kernel struct {
 	loop    int // index of link lo
 	// hints are addresses to ask the kernel for a way to, by family; the source
 	// of the first way found is what local clients send from.
-	hints hints
+	hints   hints
+	sources map[dataplane.Family]netip.Addr // what asking gave
 }
 
 // loadModules asks for all modules that may be needed, before the kernel has to
@@ -73,7 +72,7 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink sockets: %w", err)
 	}
-	k := &kernel{nl: h}
+	k := &kernel{nl: h, sources: map[dataplane.Family]netip.Addr{}}
 	if err := k.open(); err != nil {
 		k.close()
 		return nil, err
@@ -126,10 +125,10 @@ func (k *kernel) close() {
 }
 
 // families lists the families that the namespace has.
-func families() []dataplane.Family {
-	out := []dataplane.Family{dataplane.IPv4}
-	if _, err := os.Stat("/proc/thread-self/net/if_inet6"); err == nil {
-		out = append(out, dataplane.IPv6)
+func families() []familyState {
+	out := []familyState{{family: dataplane.IPv4}}
+	if b, err := os.ReadFile("/proc/sys/net/ipv6/conf/lo/disable_ipv6"); err == nil {
+		out = append(out, familyState{family: dataplane.IPv6, off: bytes.HasPrefix(b, []byte("1"))})
 	}
 	return out
 }
@@ -242,7 +241,17 @@ func run(ctx context.Context, stdin *bytes.Buffer, path string, args ...string) 
 
 // source returns the address that local clients of a VIP should send from: the
 // one the kernel would use to reach the first of the hints that it has a way to.
+// It asks once for all routes of a pass.
 func (k *kernel) source(f dataplane.Family) netip.Addr {
+	known, asked := k.sources[f]
+	if !asked {
+		known = k.askSource(f)
+		k.sources[f] = known
+	}
+	return known
+}
+
+func (k *kernel) askSource(f dataplane.Family) netip.Addr {
 	for _, to := range k.hints[f] {
 		ways, err := k.nl.RouteGet(to.AsSlice())
 		if err != nil || len(ways) == 0 {
@@ -340,52 +349,4 @@ func (k *kernel) dropReal(ctx context.Context, a dropReal) error {
 	return k.bounded(ctx, "deletion of "+a.real.object(a.server), func() error {
 		return gone(k.servers.DelDestination(wireServer(a.server), wireReal(a.real)))
 	})
-}
-
-// put adds what is not there and edits what is, even if that has changed since
-// the plan was made.
-func put(exists bool, add, edit func() error) error {
-	first, then, changed := add, edit, []syscall.Errno{unix.EEXIST}
-	if exists {
-		first, then, changed = edit, add, []syscall.Errno{unix.ESRCH, unix.ENOENT}
-	}
-	err := first()
-	var errno syscall.Errno
-	if errors.As(err, &errno) && slices.Contains(changed, errno) {
-		return then()
-	}
-	return err
-}
-
-// gone makes success of the deletion of what is not there.
-func gone(err error) error {
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return err
-}
-
-func afOf(f dataplane.Family) uint8 {
-	if f == dataplane.IPv6 {
-		return unix.AF_INET6
-	}
-	return unix.AF_INET
-}
-
-func wireServer(v virtualServer) *ipvs.Service {
-	s := &ipvs.Service{
-		Address: v.Addr.AsSlice(), Protocol: uint16(v.Protocol), Port: v.Port, AddressFamily: unix.AF_INET,
-		SchedName: v.scheduler, Flags: uint32(v.flags), Timeout: v.timeout, Netmask: 0xffffffff,
-	}
-	if v.Addr.Is6() {
-		// For IPv6 the kernel takes the length of the prefix here.
-		s.AddressFamily, s.Netmask = unix.AF_INET6, 128
-	}
-	return s
-}
-
-func wireReal(r realServer) *ipvs.Destination {
-	return &ipvs.Destination{
-		Address: r.addr.Addr().AsSlice(), Port: r.addr.Port(), Weight: int(r.weight), ConnectionFlags: ipvs.ConnFwdMasq,
-	}
 }

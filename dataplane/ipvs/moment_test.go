@@ -26,7 +26,7 @@ func TestNoGap(t *testing.T) {
 	after.add("default/web:ssh", "10.96.0.10", dataplane.TCP, 22, on(dataplane.IPv4, 9090, n.Pod(2))...)
 	after.add("default/new", "10.96.0.12", dataplane.TCP, 22, on(dataplane.IPv4, 9090, n.Pod(2))...)
 	for cut, done := 0, false; !done; cut++ {
-		n.sync(before.Table)
+		n.apply(n.plan(before.Table))
 		done = n.applyUntil(n.plan(after.Table), cut)
 		if got := lab.Probe(n.Pod(3), dataplane.TCP, addrPort("10.96.0.10:80"), lab.Options{}); got.Fate != lab.OK {
 			t.Errorf("cut %d: the Service: %s", cut, got)

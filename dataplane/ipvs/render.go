@@ -29,7 +29,7 @@ func (b *text) line(s string) { b.WriteString(s + "\n") }
 // kernel, because only a node has one.
 func (b *Backend) Render(table dataplane.Table) (string, error) {
 	var out text
-	want := b.targets(table, []dataplane.Family{dataplane.IPv4, dataplane.IPv6})
+	want := b.targets(table, []familyState{{family: dataplane.IPv4}, {family: dataplane.IPv6}})
 	want = slices.DeleteFunc(want, func(t target) bool { return !t.wanted() })
 	for _, t := range want {
 		for _, l := range t.leftOut {
