@@ -82,17 +82,6 @@ func Pause(ctx context.Context, args []string) error {
 	return p.loop(ctx, signals)
 }
 
-// ownHostname gives the processes that this thread starts a host name of their
-// own. A kernel built without UTS namespaces refuses, and they see the node's.
-func ownHostname(name string) error {
-	if err := unix.Unshare(unix.CLONE_NEWUTS); errors.Is(err, unix.EINVAL) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return unix.Sethostname([]byte(name))
-}
-
 // pause is the state of a pause process. One goroutine owns it; others only wait
 // for a stand-in's word.
 type pause struct {
