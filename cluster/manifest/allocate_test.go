@@ -146,6 +146,8 @@ func TestNodePorts(t *testing.T) {
 		{"health check asked for", service("a", "type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 30001"), "a 10.96.1.1 SingleStack [IPv4] TCP/80:30086 health:30001\n", ""},
 		{"claimed twice", service("a", "type: NodePort, ports: [{port: 1, nodePort: 30001}]") + service("b", "type: NodePort, ports: [{port: 1, nodePort: 30001}]"), "a 10.96.1.1 SingleStack [IPv4] TCP/1:30001\n",
 			`Service default/b: spec.ports[0].nodePort: Invalid value: 30001: Service default/a has this TCP node port; choose another, or leave the field out`},
+		{"health check on the Service's own node port", service("a", "type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 30001, ports: [{port: 1, nodePort: 30001}]"), "",
+			`Service default/a: spec.healthCheckNodePort: Duplicate value: 30001`},
 		{"out of range", service("a", "type: NodePort, ports: [{port: 1, nodePort: 80}]"), "",
 			`Service default/a: spec.ports[0].nodePort: Invalid value: 80: not a node port; choose one between 30000 and 32767, or leave the field out`},
 	} {

@@ -74,6 +74,19 @@ func TestDocuments(t *testing.T) {
 	golden(t, filepath.Join("testdata", "documents.golden"), lines(r.Problems))
 }
 
+func TestListsWithinLists(t *testing.T) {
+	nested := func(depth int) string {
+		open, end := strings.Repeat("{apiVersion: v1, kind: List, items: [", depth), strings.Repeat("]}", depth)
+		return open + "{apiVersion: v1, kind: Service, metadata: {name: deep}, spec: {ports: [{port: 80}]}}" + end
+	}
+	if r := loadText(t, nested(4)); len(r.Objects.Services) != 1 || len(r.Problems) > 0 {
+		t.Errorf("a List in a List must be read: %s", lines(r.Problems))
+	}
+	if r := loadText(t, nested(20)); len(r.Objects.Services) > 0 || len(r.Problems) != 1 {
+		t.Errorf("20 Lists deep must be one problem: %s", lines(r.Problems))
+	}
+}
+
 // TestExamples requires that every example is fine alone and all are together.
 func TestExamples(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples")

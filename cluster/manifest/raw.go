@@ -88,8 +88,11 @@ func flatten(r raw, depth int) ([]raw, []cluster.Problem) {
 	if !strings.HasSuffix(r.kind, "List") || items == nil {
 		return []raw{r}, nil
 	}
-	if items.kind != listValue || depth > maxListDepth {
+	if items.kind != listValue {
 		return nil, []cluster.Problem{r.problem("items", fmt.Sprintf("want a list of objects, got %s", items.kind))}
+	}
+	if depth > maxListDepth {
+		return nil, []cluster.Problem{r.problem("items", "Lists within Lists within Lists go too deep; put the objects into one List")}
 	}
 	var objs []raw
 	var problems []cluster.Problem

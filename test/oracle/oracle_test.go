@@ -97,7 +97,7 @@ func agree(t *testing.T, kind kind, chosen []mutation) bool {
 	case theirErr == nil && ours == nil:
 		t.Errorf("%s: upstream accepts, we say: %s", about, problems)
 	case theirErr == nil:
-		if diff := cmp.Diff(comparable(t, theirs, object), comparable(t, ours, object)); diff != "" {
+		if diff := cmp.Diff(shown(t, theirs, object), shown(t, ours, object)); diff != "" {
 			t.Errorf("%s: defaults differ (- upstream, + ours):\n%s", about, diff)
 		}
 	}
@@ -191,9 +191,9 @@ func ourAnswer(t *testing.T, data []byte) (runtime.Object, string) {
 	return nil, strings.Join(said, "; ")
 }
 
-// comparable is an object as indented JSON, without what only one side
+// shown is an object as indented JSON, without what only one side
 // allocates: cluster IPs, families and node ports that the input leaves out.
-func comparable(t *testing.T, obj runtime.Object, input map[string]any) string {
+func shown(t *testing.T, obj runtime.Object, input map[string]any) string {
 	t.Helper()
 	obj = obj.DeepCopyObject()
 	if svc, ok := obj.(*corev1.Service); ok {
