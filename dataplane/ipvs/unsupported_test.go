@@ -20,7 +20,7 @@ import (
 func TestNoIPVS(t *testing.T) {
 	lab.Require(t, lab.Namespaces)
 	if lab.IPVS.Missing() == nil {
-		t.Skip("this kernel has IPVS")
+		t.Skip("SKIP(kernel): this kernel has IPVS, the test is for one without")
 	}
 	for _, path := range []string{os.Getenv("PATH"), t.TempDir()} {
 		l := lab.New(t, lab.WithPods(1))
