@@ -109,12 +109,19 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b[0-9]+\.[0-9]+s\b`), "Ns"},
 	{regexp.MustCompile(`\b[0-9]+(s|ms)\b`), "Ns"},
 	{regexp.MustCompile(`\b(devel|v?[0-9]+\.[0-9]+\.[0-9]+|devel-[0-9a-f]+)\b`), "VERSION"},
+	// how much there is to change depends on the machine's kernel parameters
+	{regexp.MustCompile(`[0-9]+ to add, [0-9]+ to change`), "N to add, N to change"},
+	{regexp.MustCompile(`\+[0-9]+ ~[0-9]+ -[0-9]+`), "+N ~N -N"},
+	{regexp.MustCompile(`[0-9]+ changes made`), "N changes made"},
 	{regexp.MustCompile(`[ \t]+`), " "},
 	{regexp.MustCompile(` \n`), "\n"},
 }
 
 // shape replaces what differs from run to run.
 func shape(s string) string {
+	if host, err := os.Hostname(); err == nil {
+		s = strings.ReplaceAll(s, " "+strings.ToLower(host)+" ", " laptop ")
+	}
 	for _, v := range volatile {
 		s = v.re.ReplaceAllString(s, v.to)
 	}

@@ -76,7 +76,7 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
 	case len(changes) == 0:
 		fmt.Fprintln(w, "ok: there was nothing of toyproxy in this node")
 	default:
-		fmt.Fprintf(w, "ok: removed %d things, nothing of toyproxy is left in this node\n", len(changes))
+		fmt.Fprintf(w, "ok: %s made, nothing of toyproxy is left in this node\n", count(len(changes), "change"))
 	}
 	return nil
 }

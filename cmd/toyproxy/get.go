@@ -42,7 +42,7 @@ pods (po) or frontends (fe): the table that the backends program. Several kinds
 are joined by commas, and KIND/NAME works too.`,
 		Example: `  toyproxy get pods -o wide
   toyproxy get svc,endpoints -A
-  toyproxy get frontends -f examples/guestbook`,
+  toyproxy get frontends -f examples/guestbook.yaml`,
 		Args: cobra.MinimumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -75,7 +75,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 // strict refuses to go on when a manifest is wrong and --strict was given.
 func (p *nodePlan) strict(strict bool) error {
 	if errs := p.Errors(); strict && len(errs) > 0 {
-		return exit(exitBadManifest, fmt.Errorf("%d errors in the manifests; with --strict nothing is done", len(errs)))
+		return exit(exitBadManifest, fmt.Errorf("%s in the manifests; with --strict nothing is done", count(len(errs), "error")))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (p *nodePlan) strict(strict bool) error {
 // badManifest is the error of a pass that left out something that was wrong.
 func (p *nodePlan) badManifest() error {
 	if errs := p.Errors(); len(errs) > 0 {
-		return exit(exitBadManifest, fmt.Errorf("%d errors in the manifests; what is good is in force", len(errs)))
+		return exit(exitBadManifest, fmt.Errorf("%s in the manifests; what is good is in force", count(len(errs), "error")))
 	}
 	return nil
 }

@@ -144,3 +144,11 @@ func countChanges(changes []dataplane.Change) (add, update, remove int) {
 	}
 	return add, update, remove
 }
+
+// count says "1 Service" or "2 Services".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

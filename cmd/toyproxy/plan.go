@@ -36,7 +36,7 @@ func planCommand() *cobra.Command {
 		Long: `Reads the manifests and the kernel and lists each change with its sign (+ added,
 ~ changed, - removed), the object it serves, the reason, and the exact lines.
 Changes nothing.`,
-		Example: `  sudo toyproxy plan -f examples/guestbook
+		Example: `  sudo toyproxy plan -f examples/guestbook.yaml
   sudo toyproxy plan --detailed-exitcode --brief; echo $?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,7 +102,7 @@ when it found any. 'toyproxy sync' repairs exactly that.`,
 				for _, c := range changes {
 					fmt.Fprintln(w, printable(c.String()))
 				}
-				fmt.Fprintf(w, "%d findings. To repair them: sudo toyproxy sync\n", len(changes))
+				fmt.Fprintf(w, "%s. To repair: sudo toyproxy sync\n", count(len(changes), "finding"))
 			}
 			if err != nil {
 				return err

@@ -17,7 +17,7 @@ func renderCommand() *cobra.Command {
 		Long: `Prints what sync would make of the manifests, for iptables-restore, ipset, ip and
 ipvsadm. Needs no root. Pods without an address get the one that a fresh node
 would give them, or the one they have when the state directory can be read.`,
-		Example: `  toyproxy render --backend iptables -f examples/guestbook | sudo iptables-restore --test`,
+		Example: `  toyproxy render --backend iptables -f examples/guestbook.yaml | sudo iptables-restore --test`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := desired(cmd.Context(), cmd.InOrStdin(), &src, nf.scope(), false)

@@ -23,7 +23,7 @@ func syncCommand() *cobra.Command {
 stands in the path of a packet, and nothing but the Pods' own processes stays.
 A second pass changes nothing and says so.`,
 		Example: `  sudo toyproxy sync
-  sudo toyproxy sync -f examples/guestbook --backend ipvs
+  sudo toyproxy sync -f examples/guestbook.yaml --backend ipvs
   sudo toyproxy sync --netns lab --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -110,24 +110,24 @@ func report(w io.Writer, nf *nodeFlags, p *nodePlan, took time.Duration) {
 		fmt.Fprintf(w, "ok         nothing changed: %s\n", tally(p.Plan, backend))
 		return
 	}
-	step := func(name string, plan dataplane.Plan, what string) {
+	line := func(name string, plan dataplane.Plan, what string) {
 		add, update, remove := countChanges(plan.Changes())
 		fmt.Fprintf(w, "%-10s %s (+%d ~%d -%d)\n", name, what, add, update, remove)
 	}
-	step("pods", dataplane.Plans{p.Create, p.Delete}, fmt.Sprintf("%d", len(p.Pods)))
-	step(string(backend), p.Rules, fmt.Sprintf("%d frontends, %d endpoints", len(p.Table.Frontends), p.EndpointCount()))
+	line("Pods", dataplane.Plans{p.Create, p.Delete}, count(len(p.Pods), "Pod"))
+	line(string(backend), p.Rules, count(len(p.Table.Frontends), "frontend")+", "+count(p.EndpointCount(), "endpoint"))
 	if n := len(p.Leftovers.Changes()); n > 0 {
-		step("leftovers", p.Leftovers, "of other backends removed")
+		line("leftovers", p.Leftovers, "of other backends removed")
 	}
-	fmt.Fprintf(w, "Ready in %.1fs. Not watching: run sync again after a change.\n", took.Seconds())
+	fmt.Fprintf(w, "Ready in %.2fs. Not watching: run sync again after a change.\n", took.Seconds())
 	if try := p.suggestion(); try != "" {
 		fmt.Fprintf(w, "\nTry:   %s\nUndo:  sudo toyproxy down\n", try)
 	}
 }
 
 func tally(p *agent.Plan, backend backendName) string {
-	return fmt.Sprintf("%d Pods, %d Services, %d frontends, %d endpoints on %s",
-		len(p.Pods), len(p.Objects.Services), len(p.Table.Frontends), p.EndpointCount(), backend)
+	return fmt.Sprintf("%s, %s, %s, %s on %s", count(len(p.Pods), "Pod"), count(len(p.Objects.Services), "Service"),
+		count(len(p.Table.Frontends), "frontend"), count(p.EndpointCount(), "endpoint"), backend)
 }
 
 func nonNil[T any](s []T) []T {

@@ -69,6 +69,7 @@ func printValidation(cmd *cobra.Command, s source, in agent.Input, problems []cl
 		fmt.Fprintf(cmd.OutOrStdout(), "%s%s\n", mark, printable(p.String()))
 	}
 	o := in.Objects
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d Services, %d Pods, %d EndpointSlices are good; %d errors, %d warnings\n",
-		s.description, len(o.Services), len(o.Pods), len(o.EndpointSlices), errors, len(problems)-errors)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: good: %s, %s, %s; %s, %s\n", s.description,
+		count(len(o.Services), "Service"), count(len(o.Pods), "Pod"), count(len(o.EndpointSlices), "EndpointSlice"),
+		count(errors, "error"), count(len(problems)-errors, "warning"))
 }
