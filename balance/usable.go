@@ -43,14 +43,10 @@ func compareBool(a, b bool) int {
 
 // find fills the port's scopes from the slices of its Service.
 func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *findings) {
-	family := discoveryv1.AddressTypeIPv4
-	if dataplane.FamilyOf(p.vip) == dataplane.IPv6 {
-		family = discoveryv1.AddressTypeIPv6
-	}
 	var all []candidate
 	others, joined := false, false
 	for _, slice := range from {
-		if _, headless := slice.Labels[corev1.IsHeadlessService]; headless || slice.AddressType != family {
+		if !p.reads(slice) {
 			continue
 		}
 		number, ok := p.join(slice)
@@ -78,11 +74,19 @@ func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *finding
 	}
 }
 
+// reads reports whether a slice may have endpoints for the port.
+func (p *port) reads(slice *discoveryv1.EndpointSlice) bool {
+	_, headless := slice.Labels[corev1.IsHeadlessService]
+	return !headless && string(slice.AddressType) == dataplane.FamilyOf(p.vip).String()
+}
+
 // join returns the number that the port has in a slice: that of the slice's
 // port with the same name and protocol.
 func (p *port) join(slice *discoveryv1.EndpointSlice) (uint16, bool) {
 	for _, sp := range slice.Ports {
-		if sp.Name == nil || *sp.Name != p.spec().Name || sp.Port == nil || *sp.Port <= 0 || *sp.Port > 65535 {
+		named := sp.Name != nil && *sp.Name == p.spec().Name
+		numbered := sp.Port != nil && *sp.Port > 0 && *sp.Port <= 65535
+		if !named || !numbered {
 			continue
 		}
 		protocol := corev1.ProtocolTCP
