@@ -227,13 +227,13 @@ func TestPlace(t *testing.T) {
 func TestProblemsArePlaced(t *testing.T) {
 	in := input()
 	twin := in.Objects.Services[0].DeepCopy()
-	twin.Name = "twin"
+	twin.Name = "web-twin"
 	in.Objects.Services = append(in.Objects.Services, twin)
 	in.Locate = func(ref cluster.Ref, field string) cluster.Position {
 		return cluster.Position{File: ref.Name + ".yaml", Line: 7}
 	}
 	d := Resolve(in, Node{}, nil)
-	if len(d.Errors()) != 1 || !strings.HasPrefix(d.Errors()[0].String(), "twin.yaml:7: Service default/twin") {
+	if len(d.Errors()) != 1 || !strings.HasPrefix(d.Errors()[0].String(), "web-twin.yaml:7: Service default/web-twin") {
 		t.Errorf("problems %v, want the younger claim of the address, with its place", d.Problems)
 	}
 }
