@@ -1,9 +1,11 @@
 package xtables
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -21,13 +23,31 @@ type kernel interface {
 	DropTable(ctx context.Context, table Table) error
 }
 
+// maxEdits is how many chains an engine changes in one transaction; 0 is no
+// limit. iptables-nft looks for every line of its input in a list of the chains
+// named before it: 40,000 chains at once take it minutes, in parts seconds. The
+// legacy engine writes the whole table however little changes, so that parts
+// would cost it more.
+func maxEdits(e Engine) int {
+	if e == NFT {
+		return 256
+	}
+	return 0
+}
+
 // apply makes the changes of a delta, by which the kernel comes to hold want: at
-// once if the kernel lets it.
-func apply(ctx context.Context, k kernel, want Ruleset, d Delta) error {
-	err := restore(ctx, k, d)
+// once, or if there are more than most in parts; and bit by bit if the kernel
+// refuses.
+func apply(ctx context.Context, k kernel, want Ruleset, d Delta, most int) error {
+	var err error
+	for _, part := range parts(d, most) {
+		if err = restore(ctx, k, part); err != nil {
+			break
+		}
+	}
 	var refused *RestoreError
 	if errors.As(err, &refused) && ctx.Err() == nil {
-		err = retry(ctx, k, want)
+		err = retry(ctx, k, want, most)
 	}
 	if err != nil {
 		return err
@@ -41,6 +61,51 @@ func apply(ctx context.Context, k kernel, want Ruleset, d Delta) error {
 		}
 	}
 	return nil
+}
+
+// parts splits a delta of more than most edits, in the order in which nothing is
+// worse in between: chains before those that lead to them, then the jumps, then
+// what is to go, which is emptied before any of it is deleted.
+func parts(d Delta, most int) []Delta {
+	if most == 0 || len(d.Edits) <= most {
+		return []Delta{d}
+	}
+	var out []Delta
+	s := sortEdits(d)
+	for _, edits := range [][]Edit{s.written, s.jumps, s.emptied, s.erased} {
+		for part := range slices.Chunk(edits, most) {
+			out = append(out, Delta{Family: d.Family, Removal: d.Removal, Edits: part})
+		}
+	}
+	return out
+}
+
+// sorted is the edits of a delta by what they do. created and emptied are
+// written and erased without their rules.
+type sorted struct {
+	created, written, jumps, emptied, erased []Edit
+}
+
+func sortEdits(d Delta) sorted {
+	var s sorted
+	for _, e := range d.Edits {
+		bare := e
+		bare.rules, bare.erase = nil, false
+		switch {
+		case e.base:
+			s.jumps = append(s.jumps, e)
+		case e.Op == dataplane.Remove:
+			s.emptied = append(s.emptied, bare)
+			if e.erase {
+				s.erased = append(s.erased, e)
+			}
+		case e.Op == dataplane.Add:
+			s.created, s.written = append(s.created, bare), append(s.written, e)
+		default:
+			s.written = append(s.written, e)
+		}
+	}
+	return s
 }
 
 // restore makes one transaction, and gives its error the names of what stands
@@ -66,44 +131,28 @@ func restore(ctx context.Context, k kernel, d Delta) error {
 	return &named
 }
 
-// retry makes in parts what was refused as a whole. It begins with another look
-// at the kernel: a table may have been committed before another was refused, and
-// somebody may have changed a rule since the plan was made.
-func retry(ctx context.Context, k kernel, want Ruleset) error {
+// retry makes bit by bit what was refused as a whole. It begins with another
+// look at the kernel: a table may have been committed before another was refused,
+// and somebody may have changed a rule since the plan was made.
+func retry(ctx context.Context, k kernel, want Ruleset, most int) error {
 	have, err := k.Save(ctx)
 	if err != nil {
 		return err
 	}
-	return piecemeal(ctx, k, Diff(want, have))
+	return piecemeal(ctx, k, Diff(want, have), most)
 }
 
-// piecemeal makes the changes of a refused delta in parts: first all new chains
-// without rules, so that every part can lead to every chain; then the rules, in
-// halves of halves until the refused chains stand alone; then jumps; then the
-// deletions, after all that is to go was emptied. A chain that is refused keeps
-// what it held.
-func piecemeal(ctx context.Context, k kernel, d Delta) error {
-	var created, written, jumps, emptied, erased []Edit
-	for _, e := range d.Edits {
-		bare := e
-		bare.rules, bare.erase = nil, false
-		switch {
-		case e.base:
-			jumps = append(jumps, e)
-		case e.Op == dataplane.Remove:
-			emptied, erased = append(emptied, bare), append(erased, e)
-		case e.Op == dataplane.Add:
-			created, written = append(created, bare), append(written, e)
-		default:
-			written = append(written, e)
-		}
-	}
-	if err := restore(ctx, k, Delta{Family: d.Family, Edits: created}); err != nil {
-		return err
-	}
+// piecemeal makes the changes of a refused delta: first all new chains without
+// rules, so that every part can lead to every chain; then the rest in the order
+// of parts, in halves of halves until the refused chains stand alone. A chain
+// that is refused keeps what it held.
+func piecemeal(ctx context.Context, k kernel, d Delta, most int) error {
+	s := sortEdits(d)
 	b := bisection{kernel: k, family: d.Family, removal: d.Removal}
-	for _, edits := range [][]Edit{written, jumps, emptied, erased} {
-		b.try(ctx, edits)
+	for _, edits := range [][]Edit{s.created, s.written, s.jumps, s.emptied, s.erased} {
+		for part := range slices.Chunk(edits, max(1, cmp.Or(most, len(edits)))) {
+			b.try(ctx, part)
+		}
 	}
 	return b.result()
 }

@@ -2,6 +2,7 @@ package xtables
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,7 +89,7 @@ func checkRefused(t *testing.T, tool Tool, want Ruleset) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = apply(t.Context(), tool, want, Diff(want, have))
+	err = apply(t.Context(), tool, want, Diff(want, have), 0)
 	if err == nil || !strings.Contains(err.Error(), "refused chain TOY-SVC-B for default/b") {
 		t.Errorf("error %v, want one that names chain and Service", err)
 	}
@@ -131,7 +132,7 @@ func TestLock(t *testing.T) {
 			}
 			return
 		}
-		if !errors.As(err, &held) || !strings.Contains(held.Error(), "xtables.test (process") {
+		if !errors.As(err, &held) || !strings.Contains(held.Error(), fmt.Sprintf("(process %d)", os.Getpid())) {
 			t.Errorf("error %v, want one that names this process", err)
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {

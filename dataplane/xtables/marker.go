@@ -36,14 +36,3 @@ func dispensable(have State, at Jump) bool {
 	b := have.Tables[at.Table].Bases[at.Base]
 	return marked && b.Foreign == 0 && b.Policy == "ACCEPT"
 }
-
-// madeByUs lists the tables that go when everything of ours goes.
-func madeByUs(have State) []Table {
-	var out []Table
-	for _, t := range []Table{Filter, Mangle, NAT} {
-		if _, marked := have.chain(t, marker); marked && have.Tables[t].ForeignRules+have.Tables[t].ForeignChains == 0 {
-			out = append(out, t)
-		}
-	}
-	return out
-}

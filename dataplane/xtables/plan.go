@@ -61,6 +61,10 @@ func NewRemoval(ctx context.Context) (*Plan, error) {
 // add appends the step for one engine and family, if there is any difference.
 func (p *Plan) add(ctx context.Context, t Tool, want Ruleset) error {
 	have, err := t.Save(ctx)
+	if err == nil && t.Family == dataplane.IPv6 && !want.Empty() && !have.Ours() {
+		// A kernel without IPv6 may show an empty state and refuse every rule.
+		err = t.Probe(ctx)
+	}
 	if errors.Is(err, dataplane.ErrUnsupported) && (want.Empty() || t.Family == dataplane.IPv6) {
 		if !want.Empty() {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s rules left out: %v", t.Family, err))
@@ -105,7 +109,7 @@ func (p *Plan) Deltas() []Delta {
 func (p *Plan) Apply(ctx context.Context) error {
 	var errs []error
 	for _, s := range p.steps {
-		if err := apply(ctx, s.tool, s.want, s.delta); err != nil {
+		if err := apply(ctx, s.tool, s.want, s.delta, maxEdits(s.tool.Engine)); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -1,0 +1,111 @@
+package iptables
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// sizes are the numbers of Services that benchmarks run with, each with ten
+// endpoints.
+var sizes = [...]int{100, 1000, 10_000}
+
+// BenchmarkRender measures the way from a table to the text of all rules.
+func BenchmarkRender(b *testing.B) {
+	for _, n := range sizes {
+		table := many(n, 10)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if text, err := New(Config{}).Render(table); err != nil || text == "" {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParse measures reading back what the kernel holds.
+func BenchmarkParse(b *testing.B) {
+	for _, n := range sizes {
+		text := []byte(saved(Ruleset(many(n, 10), dataplane.IPv4, true)))
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := xtables.Parse(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDiff measures the comparison when one endpoint differs.
+func BenchmarkDiff(b *testing.B) {
+	for _, n := range sizes {
+		have := stateOf(b, Ruleset(many(n, 10), dataplane.IPv4, true))
+		table := many(n, 10)
+		endpointOf(&table, "s77").Addr = netip.MustParseAddrPort("10.244.9.9:8080")
+		want := Ruleset(table, dataplane.IPv4, true)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if d := xtables.Diff(want, have); len(d.Edits) != 1 {
+					b.Fatalf("%d chains change", len(d.Edits))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkKernel measures what needs a kernel, in a namespace of its own for
+// each engine: to load all rules from nothing, to find that nothing has to
+// change, and to plan and write one changed endpoint.
+func BenchmarkKernel(b *testing.B) {
+	for _, e := range []xtables.Engine{xtables.NFT, xtables.Legacy} {
+		for _, n := range sizes[1:] {
+			b.Run(fmt.Sprintf("%s/%d", e, n), func(b *testing.B) { benchmarkKernel(b, e, n) })
+		}
+	}
+}
+
+func benchmarkKernel(b *testing.B, e xtables.Engine, n int) {
+	lab.Require(b, lab.Namespaces)
+	backend, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}), many(n, 10)
+	b.Run("load", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			node := lab.New(b, lab.WithPods(0)).Node
+			b.StartTimer()
+			node.Do(func() { pass(b, backend, table, -1) })
+		}
+	})
+	node := lab.New(b, lab.WithPods(0)).Node
+	node.Do(func() { pass(b, backend, table, -1) })
+	b.Run("unchanged", func(b *testing.B) {
+		for b.Loop() {
+			node.Do(func() { pass(b, backend, table, 0) })
+		}
+	})
+	b.Run("one-endpoint", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			endpointOf(&table, "s77").Addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 9, byte(i)}), 8080)
+			node.Do(func() { pass(b, backend, table, 1) })
+		}
+	})
+}
+
+// pass plans and applies, and requires a number of changes unless it is negative.
+func pass(b *testing.B, backend *Backend, table dataplane.Table, changes int) {
+	p, err := backend.Plan(b.Context(), table)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if got := len(p.Changes()); changes >= 0 && got != changes {
+		b.Fatalf("%d changes, want %d", got, changes)
+	}
+	if err := p.Apply(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+}
