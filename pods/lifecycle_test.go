@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/sandbox"
 )
 
 func TestPlanPredicts(t *testing.T) {
@@ -279,9 +280,8 @@ func TestDamagedStateFile(t *testing.T) {
 }
 
 // A pid that was given to another process since is left alone.
-func TestForeignProcessIsNotEnded(t *testing.T) {
-	l := newLab(t)
-	l.sync(web("web-1"))
+func TestReusedPidIsLeft(t *testing.T) {
+	sandbox.Node(t)
 	foreign := exec.Command("sleep", "1000")
 	if err := foreign.Start(); err != nil {
 		t.Fatal(err)
@@ -295,15 +295,33 @@ func TestForeignProcessIsNotEnded(t *testing.T) {
 	if err := errors.Join(stale.signal(unix.SIGKILL), waitEnd(t.Context(), stale, time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	lookalike := exec.Command("sleep")
-	lookalike.Args = append([]string{"toyproxy"}, pauseArgs("default/web-1", l.cfg.StateDir)...)
-	lookalike.Path = "/bin/sleep"
-	lookalike.Args = []string{"toyproxy", "pause", "default/web-9", "--state-dir", l.cfg.StateDir}
-	if obs, err := l.observe(); err != nil || len(obs.pods) != 1 {
-		t.Errorf("observed %v, %v", obs.sorted(), err)
-	}
-	if (process{s.pid, s.start}).alive() == false {
+	if !(process{s.pid, s.start}).alive() {
 		t.Error("the foreign process was ended")
+	}
+}
+
+// A process with the command line of ours that sits in another namespace is that
+// of another toyproxy, in a container with the same directories, say.
+func TestLookalikeIsLeft(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "pause"), []byte("sleep 1000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := &exec.Cmd{Path: "/bin/sh", Dir: dir, Args: append([]string{"toyproxy"}, pauseArgs("default/web-9", l.cfg.StateDir)...)}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
+	poll(t, "its command line", func() bool {
+		found, err := pauses(l.cfg.StateDir)
+		return err == nil && len(found) == 2
+	})
+	l.sync()
+	s, err := readStat(other.Process.Pid)
+	if err != nil || s.dead() {
+		t.Errorf("it was ended: %v", err)
 	}
 }
 

@@ -106,6 +106,9 @@ func (p *pause) loop(ctx context.Context, signals <-chan os.Signal) error {
 		if p.ending && !children {
 			return nil
 		}
+		if p.ending && !slices.ContainsFunc(p.report.Containers, func(c containerReport) bool { return c.Phase == running }) {
+			p.kill() // only orphans are left: they end with their containers
+		}
 		p.settle(tick)
 		select {
 		case s := <-signals:

@@ -105,6 +105,28 @@ func TestGraceThenKill(t *testing.T) {
 	}
 }
 
+// Orphans that left session and group of their container come to the pause
+// process, and end with the Pod.
+func TestOrphansEndWithThePod(t *testing.T) {
+	l := newLab(t)
+	l.sync(program("p", "sh", "-c", "(setsid sleep 1234 &); exec sleep 1000"))
+	pause := l.pause("p")
+	var orphan process
+	poll(t, "the orphan at the pause process", func() bool {
+		each(func(s stat) {
+			if s.parent == pause.Pid && s.session != pause.Pid {
+				orphan = process{s.pid, s.start}
+			}
+		})
+		return orphan.Pid != 0
+	})
+	began := time.Now()
+	l.sync()
+	if orphan.alive() || time.Since(began) > 5*time.Second {
+		t.Errorf("orphan alive: %v, after %s", orphan.alive(), time.Since(began))
+	}
+}
+
 // Processes of others in the Pod's namespace outlive it.
 func TestOthersInsideAreLeft(t *testing.T) {
 	l := newLab(t)
