@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
-	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
@@ -21,23 +21,32 @@ type backend struct {
 	make  func(t testing.TB) dataplane.Backend
 	// turns: endpoints take turns, so that shares are exact; else lots are drawn.
 	turns bool
-	// memory is how long after its timeout a session may still be remembered:
-	// IPVS keeps it as long as it keeps a closed connection.
-	memory time.Duration
+	// persists: sessions are the kernel's own. It keeps one up to a minute
+	// beyond its timeout while it still tracks a closed connection of it, so the
+	// timeout is read and not waited for (fault 71).
+	persists bool
 	// clients is how many clients of two endpoints affinity has to hold.
 	// Rules of iptables remember by the match "recent", which forgets the
 	// oldest of more than 100 clients an endpoint.
 	clients int
+	// cuts: an open connection is reset when its endpoint leaves the Service,
+	// instead of living on (fault 61 is open).
+	cuts bool
 }
 
-// backends are the columns of the matrix. IPVS brings a few rules of
-// iptables along, in the engine that it finds.
+// backends are the columns of the matrix. IPVS brings a few rules of iptables
+// along, in the engine that it finds. A guest kernel was started for IPVS: it
+// has that column alone, the machine's own kernel has the others.
 func backends() []backend {
-	return []backend{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, time.Second, 120},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, time.Second, 120},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, 15 * time.Second, 240},
+	all := []backend{
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true},
 	}
+	if os.Getenv(lab.GuestVariable) != "" {
+		return all[len(all)-1:]
+	}
+	return all
 }
 
 func withIptables(e xtables.Engine) func(testing.TB) dataplane.Backend {
