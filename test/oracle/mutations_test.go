@@ -106,5 +106,5 @@ const canonical = "one spelling for each address, so that equal addresses compar
 // addresses are texts that both sides judge alike for an IPv4 endpoint.
 func addresses() []string {
 	return []string{`"10.1.2.3"`, `"010.1.2.3"`, `"10.1.2"`, `"10.1.2.256"`, `"::ffff:10.1.2.3"`, `"127.0.0.1"`, `"169.254.1.1"`,
-		`"224.0.0.1"`, `"0.0.0.0"`, `"::1"`, `"::"`, `"fe80::1"`, `"fe80::1%eth0"`, `"not-an-ip"`, `""`, `"10.1.2.3 "`, `"10.1.2.3/24"`, `"10.1.2.3:80"`, `5`}
+		`"224.0.0.1"`, `"0.0.0.0"`, `"::1"`, `"::"`, `"fe80::1"`, `"fe80::1%eth0"`, `"2001:db8::1%eth0"`, `"not-an-ip"`, `""`, `"10.1.2.3 "`, `"10.1.2.3/24"`, `"10.1.2.3:80"`, `5`}
 }
