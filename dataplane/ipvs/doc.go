@@ -2,7 +2,7 @@
 // choose endpoints.
 //
 // It stands below package dataplane: a Table comes in, and the kernel of one
-// network namespace is made to match it. Seven kinds of kernel objects work
+// network namespace is made to match it. Five kinds of kernel objects work
 // together, each recognisable as ours without any memory:
 //
 //   - virtual and real servers do the balancing. Ours are those whose address and
@@ -24,6 +24,7 @@
 // where the routes of a frontend differ, Routes[FromPod] decides; frontends of
 // kind NodePort and source ranges are reported as left out, not served.
 //
-// The package decides no policy and knows no Kubernetes type. kernel.go does the
-// input and output; everything else is pure.
+// The package decides no policy and knows no Kubernetes type. kernel.go writes to
+// the kernel and read.go reads from it; everything else is pure.
+// docs/packet-path-ipvs.md draws the way of a packet.
 package ipvs
