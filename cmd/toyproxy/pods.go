@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
@@ -38,7 +40,7 @@ func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) 
 			cfg.PodRanges, cfg.ServiceRanges = onlyIPv4(cfg.PodRanges), onlyIPv4(cfg.ServiceRanges)
 		}
 	}
-	net, err := podnet.New(cfg)
+	network, err := podnet.New(cfg)
 	if err != nil {
 		return nil, exit(exitUsage, err)
 	}
@@ -46,7 +48,41 @@ func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) 
 	if err != nil {
 		return nil, fmt.Errorf("path of this program: %w", err)
 	}
-	return pods.New(pods.Config{Net: net, StateDir: sc.stateDir, Program: self})
+	return pods.New(pods.Config{Net: network, StateDir: sc.stateDir, Program: self,
+		HostAddrs: nodeAddresses(), DNSServers: dnsServers(objs.Services)})
+}
+
+// nodeAddresses are those from which the node reaches the rest of the world, at
+// most one a family. No packet is sent: the kernel is asked for a way.
+func nodeAddresses() []netip.Addr {
+	var out []netip.Addr
+	for _, remote := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		conn, err := net.Dial("udp", remote)
+		if err != nil {
+			continue
+		}
+		if a, err := netip.ParseAddrPort(conn.LocalAddr().String()); err == nil {
+			out = append(out, a.Addr())
+		}
+		_ = conn.Close()
+	}
+	return out
+}
+
+// dnsServers are the addresses of cluster DNS: of Service kube-system/kube-dns.
+func dnsServers(svcs []*corev1.Service) []netip.Addr {
+	var out []netip.Addr
+	for _, s := range svcs {
+		if s.Namespace != metav1.NamespaceSystem || s.Name != "kube-dns" {
+			continue
+		}
+		for _, ip := range s.Spec.ClusterIPs {
+			if a, err := netip.ParseAddr(ip); err == nil {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
 }
 
 // podRanges are this node's own: spec.podCIDRs of its Node object, else the

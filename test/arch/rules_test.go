@@ -35,7 +35,7 @@ var rules = []rule{
 
 	// Around it.
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
-	{dir: "agent", imports: "balance cluster dataplane endpoints", k8s: true},
+	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
 	{dir: "doctor", imports: "dataplane dataplane/ipvs dataplane/xtables", io: "*"},
 	{dir: "demo", io: "*"},
 
