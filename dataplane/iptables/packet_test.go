@@ -168,8 +168,8 @@ func TestShares(t *testing.T) {
 		got := lab.ProbeMany(l.Node, dataplane.TCP, netip.MustParseAddrPort("10.96.0.10:80"), n)
 		expected, reach := float64(n)/3, 3.29*math.Sqrt(n*(1.0/3)*(2.0/3))
 		for _, p := range l.Pods {
-			if math.Abs(float64(got.Endpoints[p.Name])-expected) > reach {
-				t.Errorf("%s answered %d of %d, want %.0f ± %.0f", p.Name, got.Endpoints[p.Name], n, expected, reach)
+			if math.Abs(float64(got.Endpoints[p.Name+":8080"])-expected) > reach {
+				t.Errorf("%s answered %d of %d, want %.0f ± %.0f", p.Name, got.Endpoints[p.Name+":8080"], n, expected, reach)
 			}
 		}
 		if got.Fates[lab.OK] != n {

@@ -110,7 +110,7 @@ func unsupported(e Engine, f dataplane.Family, output string) error {
 	for _, s := range []string{
 		"Failed to initialize nft", "Could not fetch rule set generation id",
 		"Protocol not supported", "Operation not supported", "Address family not supported",
-		"can't initialize iptables table", "can't initialize ip6tables table",
+		"can't initialize iptables table", "can't initialize ip6tables table", "unable to initialize table",
 	} {
 		if strings.Contains(output, s) {
 			return lacking(e, f, oneLine(output))

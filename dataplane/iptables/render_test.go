@@ -1,0 +1,113 @@
+package iptables
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// TestRender shows all rules of one Service with two endpoints.
+func TestRender(t *testing.T) {
+	table := dataplane.Table{Node: testNode()}
+	clusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
+	text, err := New(Config{}).Render(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nat := text[strings.Index(text, "*nat"):]
+	var rules []string
+	for line := range strings.Lines(nat) {
+		if line[0] == '-' {
+			rules = append(rules, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	want := []string{
+		"-A TOY-MARK-MASQ -j MARK --set-xmark 0x4000/0xc000",
+		"-A TOY-REFUSE -j MARK --set-xmark 0xc000/0xc000",
+		"-A TOY-REFUSE -j ACCEPT",
+		"-A TOY-DROP -j MARK --set-xmark 0x8000/0xc000",
+		"-A TOY-DROP -j ACCEPT",
+		"-A TOY-EPS-W4BL4ELDAF5O3SFA -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.244.0.11:8080",
+		"-A TOY-EPS-W4BL4ELDAF5O3SFA -p tcp -j DNAT --to-destination 10.244.0.12:8080",
+		`-A TOY-SVC-CKAXWKG5LS3GTNNA ! -s 10.244.0.0/16 -m comment --comment "default/web:http" -j TOY-MARK-MASQ`,
+		"-A TOY-SVC-CKAXWKG5LS3GTNNA -g TOY-EPS-W4BL4ELDAF5O3SFA",
+		"-A TOY-HAIRPIN -s 10.244.0.11/32 -d 10.244.0.11/32 -j MASQUERADE --random-fully",
+		"-A TOY-HAIRPIN -s 10.244.0.12/32 -d 10.244.0.12/32 -j MASQUERADE --random-fully",
+		"-A TOY-MASQUERADE -j MARK --set-xmark 0x0/0xc000",
+		"-A TOY-MASQUERADE -j MASQUERADE --random-fully",
+		"-A TOY-POSTROUTING -m mark --mark 0x4000/0xc000 -g TOY-MASQUERADE",
+		"-A TOY-POSTROUTING -m conntrack --ctstate DNAT -j TOY-HAIRPIN",
+		"-A TOY-SERVICES -d 10.96.0.10/32 -p tcp -m tcp --dport 80 -j TOY-SVC-CKAXWKG5LS3GTNNA",
+		"-A TOY-SERVICES -d 10.96.0.10/32 -j TOY-REFUSE",
+		"-A TOY-SERVICES -d 10.96.0.0/12 -j TOY-DROP",
+		`-I PREROUTING 1 -m comment --comment "toyproxy: frontends" -j TOY-SERVICES`,
+		`-I OUTPUT 1 -m comment --comment "toyproxy: frontends" -j TOY-SERVICES`,
+		`-I POSTROUTING 1 -m comment --comment "toyproxy: source rewriting" -j TOY-POSTROUTING`,
+	}
+	if diff := cmp.Diff(want, rules); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRenderFamilies proves that a table of IPv4 alone renders to what
+// iptables-restore takes as it is, and that two families are told apart.
+func TestRenderFamilies(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		table dataplane.Table
+		want  []string
+	}{
+		{"no frontend", dataplane.Table{Node: testNode()}, nil},
+		{"IPv4", many(3, 1), []string{"# iptables-restore --noflush\n"}},
+		{"both", small(), []string{"# iptables-restore --noflush\n", "# ip6tables-restore --noflush\n"}},
+	} {
+		text, err := New(Config{}).Render(tc.table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(text) {
+			if line[0] == '#' {
+				got = append(got, line)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
+	}
+}
+
+// TestRenderLoads proves that the rendered text loads with iptables-restore
+// alone and leaves nothing for a plan to do.
+func TestRenderLoads(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e xtables.Engine) {
+		l := lab.New(t, lab.WithPods(0))
+		text, err := New(Config{Families: []dataplane.Family{dataplane.IPv4}}).Render(everyShape())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Node.Do(func() {
+			if err := (xtables.Tool{Engine: e, Family: dataplane.IPv4}).Restore(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range plan(t, New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}), everyShape()).Changes() {
+				t.Errorf("still to do: %s", c)
+			}
+		})
+	})
+}
+
+// TestIPv6SwitchedOff proves that a node without IPv6 addresses is programmed
+// like any other.
+func TestIPv6SwitchedOff(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e xtables.Engine) {
+		l := lab.New(t, lab.WithPods(0))
+		l.Node.Sysctl("net.ipv6.conf.all.disable_ipv6", "1")
+		l.Node.Do(func() { converge(t, New(Config{Engine: e}), small()) })
+	})
+}
