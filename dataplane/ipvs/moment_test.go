@@ -3,6 +3,7 @@ package ipvs_test
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,32 @@ func TestFullSet(t *testing.T) {
 	}
 	if got := n.Node.Run("ipset", "list", "-n"); strings.Contains(got, "NEXT") {
 		t.Errorf("sets left: %s", got)
+	}
+}
+
+// A host that forwards nothing by policy, as Docker leaves it, serves.
+func TestForwardPolicyDrop(t *testing.T) {
+	n := newNode(t, ipvs.Config{}, lab.WithPods(2))
+	n.Pod(2).Serve(dataplane.TCP, 8080)
+	b := newTable()
+	for f, vip := range vips() {
+		b.add("default/web", vip, dataplane.TCP, 80, on(f, 8080, n.Pod(2))...)
+	}
+	n.sync(b.Table)
+	n.Node.Run(n.iptables, "-P", "FORWARD", "DROP")
+	n.Node.Run(n.ip6tables, "-P", "FORWARD", "DROP")
+	for f, vip := range vips() {
+		clients := []*lab.Host{n.Pod(2), n.Node, n.Outside}
+		if f == dataplane.IPv4 {
+			// With br_netfilter the policy drops neighbour discovery between Pods of
+			// one bridge, which is for whoever connects the Pods to mend.
+			clients = append(clients, n.Pod(1))
+		}
+		for _, from := range clients {
+			if got := lab.Probe(from, dataplane.TCP, netip.AddrPortFrom(netip.MustParseAddr(vip), 80), lab.Options{}); got.Fate != lab.OK {
+				t.Errorf("%s, from %s: %s", f, from.Name, got)
+			}
+		}
 	}
 }
 

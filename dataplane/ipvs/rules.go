@@ -1,7 +1,7 @@
 package ipvs
 
 import (
-	"fmt"
+	"net/netip"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -15,6 +15,7 @@ const (
 	chainPostrouting = xtables.Prefix + "POSTROUTING"
 	chainFilter      = xtables.Prefix + "FILTER"
 	chainUnused      = xtables.Prefix + "UNUSED"
+	chainForward     = xtables.Prefix + "FORWARD"
 )
 
 const (
@@ -38,18 +39,20 @@ func dialectOf(f dataplane.Family) dialect {
 	return dialect{icmp: "icmp", unreachable: "icmp-port-unreachable"}
 }
 
-// ruleset returns all rules of a family. docs/packet-path.md draws them.
+// ruleset returns all rules of a family. docs/packet-path-ipvs.md draws them.
 func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
 	return xtables.Ruleset{
 		Family: f,
 		Chains: []xtables.Chain{
-			filterChain(f), unusedChain(node), servicesChain(f, node), localChain(f, node), postroutingChain(f),
+			filterChain(f), unusedChain(node), forwardChain(node), servicesChain(f, node), localChain(f, node), postroutingChain(f),
 		},
 		Jumps: []xtables.Jump{
 			// Only first packets: whatever is established was let in once.
 			{Table: xtables.Filter, Base: "INPUT", Rule: newFlow + " -j " + chainFilter},
 			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainFilter},
 			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainUnused},
+			// Behind whatever an administrator has to say.
+			{Table: xtables.Filter, Base: "FORWARD", Rule: "-m conntrack --ctstate RELATED,ESTABLISHED -j " + chainForward, Last: true},
 			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainUnused},
 			{Table: xtables.NAT, Base: "PREROUTING", Rule: "-j " + chainServices},
 			{Table: xtables.NAT, Base: "OUTPUT", Rule: "-j " + chainLocal},
@@ -83,9 +86,32 @@ func filterChain(f dataplane.Family) xtables.Chain {
 func unusedChain(node dataplane.Node) xtables.Chain {
 	c := xtables.Chain{Table: xtables.Filter, Name: chainUnused}
 	for _, p := range node.ServiceRanges {
-		c.Rules = append(c.Rules, fmt.Sprintf("-d %s ! -o lo -j DROP", p.Masked()))
+		c.Rules = append(c.Rules, within("-d", p)+"! -o lo -j DROP")
 	}
 	return c
+}
+
+// forwardChain lets the answers of endpoints through a FORWARD policy of DROP.
+// What goes to the endpoints leaves by OUTPUT: IPVS sends it from this node.
+func forwardChain(node dataplane.Node) xtables.Chain {
+	c := xtables.Chain{Table: xtables.Filter, Name: chainForward}
+	for _, p := range node.ServiceRanges {
+		to := p.Masked().String()
+		if p.IsSingleIP() {
+			to = p.Addr().String()
+		}
+		c.Rules = append(c.Rules, "-m conntrack --ctorigdst "+to+" -j ACCEPT")
+	}
+	return c
+}
+
+// within is the match of a range with a blank behind it, or nothing for the
+// range of all addresses, as iptables-save prints it.
+func within(option string, p netip.Prefix) string {
+	if p.Bits() == 0 {
+		return ""
+	}
+	return option + " " + p.Masked().String() + " "
 }
 
 // servicesChain marks packets that come in for masquerading.
@@ -98,7 +124,7 @@ func servicesChain(f dataplane.Family, node dataplane.Node) xtables.Chain {
 		return c
 	}
 	for _, p := range node.PodRanges {
-		c.Rules = append(c.Rules, fmt.Sprintf("-s %s -j RETURN", p.Masked()))
+		c.Rules = append(c.Rules, within("-s", p)+"-j RETURN")
 	}
 	c.Rules = append(c.Rules, matches(f, kept)+" -j RETURN", setMark)
 	return c
