@@ -114,6 +114,9 @@ func (d Desired) Errors() []cluster.Problem {
 	return out
 }
 
+// CountErrors counts the problems that are no mere warnings.
+func CountErrors(problems []cluster.Problem) int { return len(Desired{Problems: problems}.Errors()) }
+
 // EndpointCount is the number of distinct endpoint addresses of the table.
 func (d Desired) EndpointCount() int {
 	seen := map[netip.AddrPort]bool{}

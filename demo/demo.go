@@ -57,7 +57,10 @@ type Options struct {
 }
 
 // Play runs the scenario in the namespaces of the calling process, which are
-// to be a sandbox. The error names the first thing that did not hold.
-func (s Scenario) Play(ctx context.Context, o Options) error {
-	return s.run(ctx, &stage{Options: o})
+// to be a sandbox, and returns how many things were asserted. The error names
+// the first that did not hold.
+func (s Scenario) Play(ctx context.Context, o Options) (asserted int, err error) {
+	st := &stage{Options: o}
+	err = s.run(ctx, st)
+	return st.asserted, err
 }

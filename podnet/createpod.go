@@ -20,7 +20,7 @@ type creation struct {
 
 // add plans one network.
 func (c *creation) add(r Request) error {
-	if err := checkNamespaceName(r.Name); err != nil {
+	if err := CheckNamespaceName(r.Name); err != nil {
 		return err
 	}
 	pod, err := c.node.observePod(r.Name)

@@ -55,7 +55,9 @@ func (n *Node) Remove(_ context.Context) (*Plan, error) {
 		return nil, err
 	}
 	plan.after = append(plan.after, n.dirSteps(rec, f)...)
-	_, plan.erase, err = n.load()
+	_, exists, err := n.load()
+	// Apply writes a record, even where it was lost.
+	plan.erase = exists || len(plan.steps()) > 0
 	return plan, err
 }
 

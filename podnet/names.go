@@ -54,8 +54,8 @@ func checkLinkName(name string) error {
 	return nil
 }
 
-// checkNamespaceName tells what cannot be a file below the namespaces' directory.
-func checkNamespaceName(name string) error {
+// CheckNamespaceName tells what cannot be a file below the namespaces' directory.
+func CheckNamespaceName(name string) error {
 	switch {
 	case len(name) > fileNameMax:
 		return fmt.Errorf("namespace name %q has %d bytes; a file's name has at most %d", name, len(name), fileNameMax)

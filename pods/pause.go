@@ -323,8 +323,9 @@ func (p *pause) save() {
 	if err == nil {
 		id := types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name}
 		err = errors.Join(
-			saveReport(filepath.Clean(reportPath(p.stateDir, id.Namespace, id.Name)), data),
-			saveStatus(p.dir, id, p.report))
+			// The status first: who has read the report finds it.
+			saveStatus(p.dir, id, p.report),
+			saveReport(filepath.Clean(reportPath(p.stateDir, id.Namespace, id.Name)), data))
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pause: %v\n", err)

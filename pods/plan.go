@@ -129,8 +129,23 @@ func (c *creation) add(p *corev1.Pod) {
 	l := c.obs.pods[key(p)]
 	it := item{pod: p, live: l}
 	it.action, it.reason = decide(p, l, c.runtime.cfg.Net.Fits(l.net))
+	if it.action == keep || it.action == relabel {
+		c.warnEnded(p, l.report)
+	}
 	c.items = append(c.items, it)
 	c.requests = append(c.requests, c.runtime.request(p, it.action == replace))
+}
+
+// warnEnded names the containers that should be running and are not.
+func (c *creation) warnEnded(p *corev1.Pod, rep report) {
+	for i, r := range rep.Containers {
+		if r.Phase == exited && p.Spec.RestartPolicy != corev1.RestartPolicyNever &&
+			(r.failed() || p.Spec.RestartPolicy != corev1.RestartPolicyOnFailure) {
+			c.problem(p, fmt.Sprintf("spec.containers[%d]", i), fmt.Sprintf(
+				"container %s has ended (%s: %s) and is not restarted yet; to replace the Pod, end its pause process (pid %d) and run sync again",
+				r.Name, r.Reason, r.Message, rep.process.Pid), true)
+		}
+	}
 }
 
 func ports(p *corev1.Pod) []corev1.ContainerPort {

@@ -2,11 +2,11 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,36 +26,107 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("another toyproxy works on this node (%s, lock %s): wait for it, or end it", e.Holder, e.Path)
 }
 
-// Lock lets one writer at a time work on a node. It waits until the context
-// ends, then returns a *HeldError. The lock ends with the returned function or
-// with the process, however it ends. Holder describes the caller to others.
-func Lock(ctx context.Context, path, holder string) (unlock func(), err error) {
+// ClaimedError says that a node is kept in another state directory.
+type ClaimedError struct{ StateDir, Wanted string }
+
+// Error names both directories, and the two ways out.
+func (e *ClaimedError) Error() string {
+	return fmt.Sprintf("this node is kept in state directory %s, not in %s: use --state-dir %s, or remove it first with 'toyproxy down --state-dir %s'",
+		e.StateDir, e.Wanted, e.StateDir, e.StateDir)
+}
+
+// Node is a node that this process has to itself.
+type Node struct {
+	file *os.File
+	path string
+}
+
+// claim is what the lock's file says. It outlives the lock.
+type claim struct {
+	StateDir string `json:"stateDir"`
+	// Holder is for people only: the lock itself is the kernel's.
+	Holder string `json:"holder"`
+}
+
+// Lock makes this process the only writer of a node, for which path is a file of
+// its own. It waits until the context ends, then returns a *HeldError. The lock
+// ends with Unlock or with the process, however it ends. A node that is kept in
+// another state directory, which still exists, gives a *ClaimedError.
+func Lock(ctx context.Context, path, stateDir, holder string) (*Node, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
+		return nil, fmt.Errorf("directory of the node's lock: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := flock(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("lock of the node: %w", err)
+		return nil, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+	c := readClaim(path)
+	if c.StateDir != "" && c.StateDir != stateDir {
+		if _, err := os.Stat(c.StateDir); err == nil {
 			_ = f.Close()
+			return nil, &ClaimedError{c.StateDir, stateDir}
+		}
+	}
+	text, err := json.Marshal(claim{stateDir, holder})
+	if err == nil {
+		err = errors.Join(f.Truncate(0), writeAt(f, append(text, '\n')))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &Node{f, path}, nil
+}
+
+func writeAt(f *os.File, text []byte) error {
+	_, err := f.WriteAt(text, 0)
+	return err
+}
+
+func readClaim(path string) claim {
+	var c claim
+	if text, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(text, &c)
+	}
+	return c
+}
+
+// flock opens and locks a file. A file that was removed while it was waited for
+// is no lock any more: then the new one is taken.
+func flock(ctx context.Context, path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("lock of the node: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && same(f, path) {
+			return f, nil
+		}
+		_ = f.Close()
+		if err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		select {
 		case <-ctx.Done():
-			who, _ := os.ReadFile(path)
-			_ = f.Close()
-			return nil, &HeldError{path, strings.TrimSpace(string(who))}
+			return nil, &HeldError{path, readClaim(path).Holder}
 		case <-time.After(lockPoll):
 		}
 	}
-	// The text is for people only: the lock itself is the kernel's.
-	_ = f.Truncate(0)
-	_, _ = f.WriteAt([]byte(holder+"\n"), 0)
-	return func() { _ = f.Close() }, nil
+}
+
+func same(f *os.File, path string) bool {
+	a, errA := f.Stat()
+	b, errB := os.Stat(path)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// Unlock lets others work on the node. It stays claimed for its state directory.
+func (n *Node) Unlock() { _ = n.file.Close() }
+
+// Forget gives up the claim, for a node of which nothing is left, and unlocks.
+func (n *Node) Forget() {
+	_ = os.Remove(n.path)
+	_ = os.Remove(filepath.Dir(n.path)) // only when empty
+	n.Unlock()
 }

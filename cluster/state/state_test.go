@@ -84,21 +84,46 @@ func TestReplaceRemovesOthers(t *testing.T) {
 }
 
 func TestLockNamesItsHolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := Lock(context.Background(), path, "sync, pid 7")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "nodes", "net-1")
+	first, err := Lock(t.Context(), path, dir, "sync, pid 7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	var held *HeldError
-	if _, err := Lock(ctx, path, "other"); !errors.As(err, &held) || !strings.Contains(err.Error(), "sync, pid 7") {
+	if _, err := Lock(ctx, path, dir, "other"); !errors.As(err, &held) || !strings.Contains(err.Error(), "sync, pid 7") {
 		t.Fatalf("second Lock: %v; want its holder named", err)
 	}
-	unlock()
-	unlock, err = Lock(context.Background(), path, "third")
+	first.Unlock()
+	again, err := Lock(t.Context(), path, dir, "third")
 	if err != nil {
-		t.Fatalf("Lock after unlock: %v", err)
+		t.Fatalf("Lock after Unlock: %v", err)
 	}
-	unlock()
+	again.Unlock()
+}
+
+func TestLockKeepsTheClaim(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	path := filepath.Join(t.TempDir(), "nodes", "net-1")
+	n, err := Lock(t.Context(), path, one, "sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Unlock()
+	var claimed *ClaimedError
+	if _, err := Lock(t.Context(), path, two, "sync"); !errors.As(err, &claimed) || claimed.StateDir != one {
+		t.Fatalf("Lock for another state directory: %v; want the claim of %s", err, one)
+	}
+	n, err = Lock(t.Context(), path, one, "down")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Forget()
+	n, err = Lock(t.Context(), path, two, "sync")
+	if err != nil {
+		t.Fatalf("Lock after Forget: %v", err)
+	}
+	n.Unlock()
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,7 @@ import (
 
 func demoCommand() *cobra.Command {
 	backend := backendAuto
+	var out outputFlag
 	cmd := &cobra.Command{
 		Use:   "demo [SCENARIO]",
 		Short: "Play a lesson on the real kernel, in namespaces of its own",
@@ -30,19 +33,46 @@ Without SCENARIO it lists the lessons.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				for _, s := range demo.Scenarios() {
-					fmt.Fprintf(cmd.OutOrStdout(), "%-12s %s\n", s.Name, s.Short)
-				}
-				return nil
+				return listDemos(cmd.OutOrStdout(), out.isJSON())
 			}
-			return runDemo(cmd, args[0], backend)
+			return runDemo(cmd, args[0], backend, out.isJSON())
 		},
 	}
 	cmd.Flags().Var(&backend, "backend", "auto, iptables or ipvs")
+	out.register(cmd, "json")
 	return cmd
 }
 
-func runDemo(cmd *cobra.Command, name string, backend backendName) error {
+// scenarioJSON is the stable form of a lesson in the list.
+type scenarioJSON struct {
+	Name  string `json:"name"`
+	Short string `json:"short"`
+}
+
+// demoJSON is the stable form of a lesson that was played.
+type demoJSON struct {
+	Scenario string `json:"scenario"`
+	Backend  string `json:"backend"`
+	Asserted int    `json:"asserted"`
+	// Failed is what did not hold; empty when all did.
+	Failed string `json:"failed,omitempty"`
+}
+
+func listDemos(w io.Writer, asJSON bool) error {
+	var list []scenarioJSON
+	for _, s := range demo.Scenarios() {
+		list = append(list, scenarioJSON{s.Name, s.Short})
+		if !asJSON {
+			fmt.Fprintf(w, "%-12s %s\n", s.Name, s.Short)
+		}
+	}
+	if asJSON {
+		return printJSON(w, list)
+	}
+	return nil
+}
+
+func runDemo(cmd *cobra.Command, name string, backend backendName, asJSON bool) error {
 	s, err := demo.Find(name)
 	if err != nil {
 		return exit(exitUsage, err)
@@ -51,7 +81,11 @@ func runDemo(cmd *cobra.Command, name string, backend backendName) error {
 		return err
 	}
 	if !demo.InSandbox() {
-		code, err := demo.Sandbox(cmd.Context(), []string{"demo", name, "--backend", string(backend)})
+		args := []string{"demo", name, "--backend", string(backend)}
+		if asJSON {
+			args = append(args, "-o", "json")
+		}
+		code, err := demo.Sandbox(cmd.Context(), args)
 		if err == nil && code != 0 {
 			err = exit(code, nil)
 		}
@@ -65,6 +99,17 @@ func runDemo(cmd *cobra.Command, name string, backend backendName) error {
 	if err != nil {
 		return fmt.Errorf("path of this program: %w", err)
 	}
-	return s.Play(cmd.Context(), demo.Options{
-		Backend: string(backend.resolve()), Self: self, Dir: dir, Out: cmd.OutOrStdout()})
+	o := demo.Options{Backend: string(backend.resolve()), Self: self, Dir: dir, Out: cmd.OutOrStdout()}
+	if asJSON {
+		o.Out = cmd.ErrOrStderr()
+	}
+	asserted, err := s.Play(cmd.Context(), o)
+	if asJSON {
+		res := demoJSON{Scenario: name, Backend: o.Backend, Asserted: asserted}
+		if err != nil {
+			res.Failed = err.Error()
+		}
+		err = errors.Join(err, printJSON(cmd.OutOrStdout(), res))
+	}
+	return err
 }

@@ -20,7 +20,7 @@ Exits with 69 when no backend can work.`,
 		Example: `  sudo toyproxy doctor`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := enterNamespace(nf.netns); err != nil {
+			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
 			}
 			found := doctor.Examine(cmd.Context(), doctor.Options{StateDir: nf.scope().stateDir})

@@ -25,7 +25,7 @@ addresses, Pods with their network, and puts back the sysctls that were changed.
 			if err := needRoot("down"); err != nil {
 				return err
 			}
-			if err := enterNamespace(nf.netns); err != nil {
+			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
 			}
 			return runDown(cmd, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
@@ -43,13 +43,21 @@ type downJSON struct {
 	Changes []dataplane.Change `json:"changes"`
 }
 
-func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
+func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 	sc := nf.scope()
-	unlock, err := lockNode(cmd.Context(), sc, o.dryRun)
-	if err != nil {
-		return err
+	if !o.dryRun {
+		lock, err := lockNode(cmd.Context(), sc)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if failed != nil {
+				lock.Unlock()
+			} else {
+				lock.Forget()
+			}
+		}()
 	}
-	defer unlock()
 	a, err := buildAgentForDown(nf, sc)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,11 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	req, err := g.request(args)
 	if err != nil {
 		return exit(exitUsage, err)
+	}
+	if os.Geteuid() == 0 {
+		if err := enterNamespace(nf.netns.value); err != nil {
+			return err
+		}
 	}
 	read := func(ctx context.Context) (agent.Desired, error) {
 		return desired(ctx, cmd.InOrStdin(), src, nf.scope(), len(src.files) == 0)

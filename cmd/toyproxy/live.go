@@ -94,7 +94,9 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 		return agent.Desired{}, err
 	}
 	living := in.Objects.Pods
-	if !live {
+	if live {
+		living = current(ctx, sc, living)
+	} else {
 		if living, in.Problems, err = predictPods(ctx, src, sc, in, node); err != nil {
 			return agent.Desired{}, err
 		}
@@ -109,6 +111,33 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 		date(d.Slices, made)
 	}
 	return d, nil
+}
+
+// current replaces the Pods of this node by what they are now, for users who may
+// look at processes: a Pod whose pause process was killed cannot say so itself.
+func current(ctx context.Context, sc scope, kept []*corev1.Pod) []*corev1.Pod {
+	if os.Geteuid() != 0 {
+		return kept
+	}
+	runtime, err := newPods(nil, sc, cluster.Objects{}, agent.Node{})
+	if err != nil {
+		return kept
+	}
+	now, err := runtime.List(ctx)
+	if err != nil {
+		return kept
+	}
+	byName := map[string]*corev1.Pod{}
+	for _, p := range now {
+		byName[p.Namespace+"/"+p.Name] = p
+	}
+	out := slices.Clone(kept)
+	for i, p := range out {
+		if n := byName[p.Namespace+"/"+p.Name]; n != nil {
+			out[i] = n
+		}
+	}
+	return out
 }
 
 // madeSlice tells whether a slice was made from a selector by this program:

@@ -65,6 +65,10 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if err != nil {
 		return nil, err
 	}
+	if len(in.Objects.Services)+len(in.Objects.Pods)+len(in.Objects.EndpointSlices) == 0 && agent.CountErrors(in.Problems) > 0 {
+		printProblems(cmd.ErrOrStderr(), in.Problems)
+		return nil, exit(exitBadManifest, fmt.Errorf("%s holds nothing that is good, and errors: nothing is done, lest everything be removed by mistake", s.description))
+	}
 	p, err := a.Plan(cmd.Context(), in)
 	if err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ func (p *nodePlan) suggestion() string {
 // newBackend builds one backend.
 func (f *nodeFlags) newBackend(name backendName, sc scope) dataplane.Backend {
 	if name == backendIPVS {
-		return ipvs.New(ipvs.Config{Scheduler: f.scheduler, StateDir: sc.rulesDir(), Engine: f.engine.engine})
+		return ipvs.New(ipvs.Config{Scheduler: f.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine})
 	}
 	return iptables.New(iptables.Config{Engine: f.engine.engine})
 }
@@ -130,15 +134,22 @@ func (sc scope) rulesDir() string {
 // lockWait is how long a command waits for another one to finish.
 const lockWait = 30 * time.Second
 
-// lockNode makes this process the only writer of the node.
-func lockNode(ctx context.Context, sc scope, readOnly bool) (func(), error) {
-	if readOnly {
-		return func() {}, nil
+// lockNode makes this process the only writer of the network namespace it works
+// in. The lock does not lie in the state directory, which is the user's choice:
+// two directories must not keep one node.
+func lockNode(ctx context.Context, sc scope) (*state.Node, error) {
+	id, err := podnet.NamespaceID()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(sc.rulesDir())
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	holder := fmt.Sprintf("%s, pid %d", strings.Join(os.Args, " "), os.Getpid())
-	return state.Lock(ctx, filepath.Join(sc.rulesDir(), "lock"), holder)
+	return state.Lock(ctx, fmt.Sprintf("%s/nodes/net-%d", defaultStateDir, id), dir, holder)
 }
 
 // buildAgent wires the parts of one node together.
@@ -173,7 +184,7 @@ func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
 }
 
 func ipvsLeftover(nf *nodeFlags, sc scope) agent.Leftover {
-	return ipvs.New(ipvs.Config{Scheduler: nf.scheduler, StateDir: sc.rulesDir(), Engine: nf.engine.engine})
+	return ipvs.New(ipvs.Config{Scheduler: nf.scheduler.value, StateDir: sc.rulesDir(), Engine: nf.engine.engine})
 }
 
 // agentNode says which node the objects are programmed for, and gives Pods
@@ -183,7 +194,7 @@ func (f *sourceFlags) agentNode(in *agent.Input) (agent.Node, error) {
 	if err != nil {
 		return agent.Node{}, err
 	}
-	if nodes := in.Objects.Nodes; f.node == "" && len(nodes) == 1 {
+	if nodes := in.Objects.Nodes; f.node.value == "" && len(nodes) == 1 {
 		name = nodes[0].Name
 	}
 	in.Objects.Pods, in.Problems = agent.Place(in.Objects.Pods, name, in.Problems)

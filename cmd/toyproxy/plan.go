@@ -124,7 +124,7 @@ func readNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, what string) 
 	if err := needRoot(what); err != nil {
 		return nil, err
 	}
-	if err := enterNamespace(nf.netns); err != nil {
+	if err := enterNamespace(nf.netns.value); err != nil {
 		return nil, err
 	}
 	p, err := planNode(cmd, src, nf, nf.scope())

@@ -60,8 +60,30 @@ func newRoot() *cobra.Command {
 	add("learn", demoCommand(), doctorCommand())
 	root.AddCommand(versionCommand(), exitCodesTopic())
 	root.AddCommand(hiddenCommands()...)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	knownTopicsOnly(root)
 	usageErrors(root)
 	return root
+}
+
+// knownTopicsOnly makes help and completion refuse what they do not know, which
+// cobra answers with its general help and success.
+func knownTopicsOnly(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args = cobra.NoArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return fmt.Errorf("there is no help topic %q", strings.Join(args, " "))
+				}
+				return nil
+			}
+		}
+	}
 }
 
 // usageErrors makes wrong arguments of every command end with the usage code.

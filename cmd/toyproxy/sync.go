@@ -30,7 +30,7 @@ A second pass changes nothing and says so.`,
 			if err := needRoot("sync"); err != nil {
 				return err
 			}
-			if err := enterNamespace(nf.netns); err != nil {
+			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
 			}
 			return runSync(cmd, &src, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
@@ -62,11 +62,13 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	start := time.Now()
 	sc := nf.scope()
-	unlock, err := lockNode(ctx, sc, o.dryRun)
-	if err != nil {
-		return err
+	if !o.dryRun {
+		lock, err := lockNode(ctx, sc)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
 	}
-	defer unlock()
 	p, err := planNode(cmd, src, nf, sc)
 	if err != nil {
 		return err
