@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -35,18 +36,19 @@ type backend struct {
 }
 
 // backends are the columns of the matrix. IPVS brings a few rules of iptables
-// along, in the engine that it finds. A guest kernel was started for IPVS: it
-// has that column alone, the machine's own kernel has the others.
+// along, in the engine that it finds.
 func backends() []backend {
-	all := []backend{
+	return []backend{
 		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false},
 		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false},
 		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true},
 	}
-	if os.Getenv(lab.GuestVariable) != "" {
-		return all[len(all)-1:]
-	}
-	return all
+}
+
+// here reports whether this kernel is the one to try the backend in. A guest was
+// started for IPVS; the machine's own kernel has the others.
+func (b backend) here() bool {
+	return os.Getenv(lab.GuestVariable) == "" || slices.Contains(b.needs, lab.IPVS)
 }
 
 func withIptables(e xtables.Engine) func(testing.TB) dataplane.Backend {

@@ -127,7 +127,7 @@ func (f flow) tryRefused(from *lab.Host) error {
 	outcomes := make([]lab.Outcome, max(f.times, 1))
 	var wg sync.WaitGroup
 	for i := range outcomes {
-		wg.Go(func() { outcomes[i] = lab.Probe(from, f.protocol, f.to, lab.Options{}) })
+		wg.Go(func() { outcomes[i] = lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: 2 * atOnce}) })
 	}
 	wg.Wait()
 	for _, o := range outcomes {
