@@ -108,6 +108,11 @@ func (p *Plan) Changes() []dataplane.Change {
 	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Changes()
 }
 
+// Remarks lists what all steps have to tell.
+func (p *Plan) Remarks() []string {
+	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Remarks()
+}
+
 // Apply makes the changes. When some Pods cannot be made the others are, the
 // rules follow what really lives, and the error names those that failed.
 func (p *Plan) Apply(ctx context.Context) error {

@@ -106,6 +106,29 @@ func (ps Plans) Apply(ctx context.Context) error {
 	return nil
 }
 
+// Remarker is a Plan that has something to tell people beside its changes: what
+// it leaves as it is, and why.
+type Remarker interface {
+	Remarks() []string
+}
+
+// Remarks returns what a plan has to tell; nil when it has nothing.
+func Remarks(p Plan) []string {
+	if r, ok := p.(Remarker); ok {
+		return r.Remarks()
+	}
+	return nil
+}
+
+// Remarks returns what the plans have to tell, in order.
+func (ps Plans) Remarks() []string {
+	var out []string
+	for _, p := range ps {
+		out = append(out, Remarks(p)...)
+	}
+	return out
+}
+
 // ErrUnsupported is wrapped by errors that mean: this kernel lacks a feature.
 // It is the only reason for a test to skip.
 var ErrUnsupported = errors.New("not supported by this kernel")

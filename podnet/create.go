@@ -121,7 +121,7 @@ func (n *Node) planNode(plan *Plan, rec record, f nodeFacts) (err error) {
 func (n *Node) conflict(rec record, f nodeFacts) error {
 	br, exists := f.links[n.cfg.Bridge]
 	if exists && (br.kind != "bridge" || rec.Bridge != br.name && br.alias != bridgeMark) {
-		return fmt.Errorf("link %s (%s) exists and was not made by toyproxy: choose another name for the bridge, or remove it", br.name, br.kind)
+		return fmt.Errorf("link %s (%s) exists and was not made by toyproxy: rename or remove it", br.name, br.kind)
 	}
 	for _, l := range f.links {
 		for _, a := range f.addrs[l.index] {

@@ -56,6 +56,9 @@ func (n *Node) Remove(_ context.Context) (*Plan, error) {
 	}
 	plan.after = append(plan.after, n.dirSteps(rec, f)...)
 	_, exists, err := n.load()
+	if !exists && len(plan.steps()) > 0 {
+		plan.Notes = append(plan.Notes, n.lost()+"; a kernel parameter that an earlier sync changed stays as it is (net.ipv4.ip_forward, say)")
+	}
 	// Apply writes a record, even where it was lost.
 	plan.erase = exists || len(plan.steps()) > 0
 	return plan, err
@@ -73,6 +76,11 @@ func (n *Node) observe() (nodeFacts, record, error) {
 	}
 	rec, err := n.current(f)
 	return f, rec, err
+}
+
+// lost says that the record is, on a node that has something of ours.
+func (n *Node) lost() string {
+	return fmt.Sprintf("the record %s is lost or damaged: what is alive was recognised by its marks", n.statePath(recordFile))
 }
 
 // planDelete adds the removal of networks.
@@ -152,6 +160,7 @@ func (n *Node) planRestore(plan *Plan, rec record) error {
 	if err != nil {
 		return err
 	}
+	plan.Notes = append(plan.Notes, dataplane.Remarks(restore)...)
 	for i, c := range restore.Changes() {
 		last := i == len(restore.Changes())-1
 		plan.after = append(plan.after, step{c, func(*kernel) error {

@@ -26,18 +26,19 @@ const (
 
 func (n *Node) statePath(name string) string { return filepath.Join(n.cfg.StateDir, name) }
 
-// load reads the record; false when there is none.
+// load reads the record; false when there is none. A damaged one is none: what is
+// alive is recognised by its marks.
 func (n *Node) load() (rec record, exists bool, err error) {
 	path := n.statePath(recordFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}.clone(), false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &rec)
-	}
 	if err != nil {
-		return rec, true, fmt.Errorf("record of Pod networks %s: %w; remove it, and what is alive is recognised by its marks", path, err)
+		return rec, true, fmt.Errorf("record of Pod networks: %w", err)
+	}
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return record{}.clone(), false, nil
 	}
 	return rec.clone(), true, nil
 }

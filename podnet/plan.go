@@ -76,6 +76,9 @@ type Plan struct {
 	unfinished map[string]bool
 }
 
+// Remarks returns the notes.
+func (p *Plan) Remarks() []string { return p.Notes }
+
 // Unfinished tells, after an Apply that failed, which networks it began and did
 // not complete. None means that it failed before it came to them.
 func (p *Plan) Unfinished() map[string]bool { return p.unfinished }

@@ -69,6 +69,9 @@ func (p *createPlan) Changes() []dataplane.Change {
 	return out
 }
 
+// Remarks tells what the plan of the networks leaves as it is.
+func (p *createPlan) Remarks() []string { return p.net.Remarks() }
+
 // containerLines shows what runs in a Pod.
 func containerLines(p *corev1.Pod) []string {
 	var out []string

@@ -70,6 +70,9 @@ type deletePlan struct {
 	all bool
 }
 
+// Remarks tells what the plan of the networks leaves as it is.
+func (p *deletePlan) Remarks() []string { return p.net.Remarks() }
+
 // Changes lists the Pods, then their networks.
 func (p *deletePlan) Changes() []dataplane.Change {
 	reason := "no longer wanted"

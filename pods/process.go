@@ -166,17 +166,18 @@ func survivors(pause process, netns uint64) ([]process, error) {
 	return out, err
 }
 
-// readReport returns a pause process's report; false when there is none.
+// readReport returns a pause process's report; false when there is none. A damaged
+// one is none: the process itself says more.
 func readReport(path string) (rep report, exists bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return rep, false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(b, &rep)
-	}
 	if err != nil {
-		return rep, true, fmt.Errorf("report of a pause process %s: %w", path, err)
+		return rep, true, fmt.Errorf("report of a pause process: %w", err)
+	}
+	if err := json.Unmarshal(b, &rep); err != nil {
+		return report{}, false, nil
 	}
 	return rep, true, nil
 }

@@ -41,6 +41,7 @@ addresses, Pods with their network, and puts back the sysctls that were changed.
 type downJSON struct {
 	DryRun  bool               `json:"dryRun,omitempty"`
 	Changes []dataplane.Change `json:"changes"`
+	Notes   []string           `json:"notes"`
 }
 
 func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
@@ -66,7 +67,10 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 	if err != nil {
 		return err
 	}
-	changes := plan.Changes()
+	changes, remarks := plan.Changes(), dataplane.Remarks(plan)
+	if !o.json {
+		printRemarks(cmd.ErrOrStderr(), remarks)
+	}
 	if !o.dryRun {
 		if err := plan.Apply(cmd.Context()); err != nil {
 			return err
@@ -78,11 +82,13 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 	w := cmd.OutOrStdout()
 	switch {
 	case o.json:
-		return printJSON(w, downJSON{o.dryRun, nonNil(changes)})
+		return printJSON(w, downJSON{o.dryRun, nonNil(changes), nonNil(remarks)})
 	case o.dryRun:
 		printChanges(w, changes, true)
 	case len(changes) == 0:
 		fmt.Fprintln(w, "ok: there was nothing of toyproxy in this node")
+	case len(remarks) > 0:
+		fmt.Fprintf(w, "ok: %s made; the notes above name what stays\n", count(len(changes), "change"))
 	default:
 		fmt.Fprintf(w, "ok: %s made, nothing of toyproxy is left in this node\n", count(len(changes), "change"))
 	}

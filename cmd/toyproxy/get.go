@@ -92,8 +92,15 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	if err != nil {
 		return err
 	}
-	if err := g.print(cmd, req, d); err != nil || !g.watch {
+	printProblems(cmd.ErrOrStderr(), d.Problems)
+	if err := g.print(cmd, req, d); err != nil {
 		return err
+	}
+	if errs := d.Errors(); len(errs) > 0 && !g.watch {
+		return exit(exitBadManifest, nil)
+	}
+	if !g.watch {
+		return nil
 	}
 	return g.follow(cmd, req, d, read)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
@@ -146,10 +147,28 @@ func lockNode(ctx context.Context, sc scope) (*state.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
+	for _, d := range []string{defaultStateDir, dir} {
+		if err := checkOwner(d); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	holder := fmt.Sprintf("%s, pid %d", strings.Join(os.Args, " "), os.Getpid())
 	return state.Lock(ctx, fmt.Sprintf("%s/nodes/net-%d", defaultStateDir, id), dir, holder)
+}
+
+// checkOwner refuses a state directory that others may write to: they could
+// make root write elsewhere, or run what they like as a Pod.
+func checkOwner(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil // it is made by whoever writes first
+	}
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("state directory %s belongs to uid %d with mode %o: others could change what this program trusts; use one that only you may write to", dir, st.Uid, st.Mode&0o777)
+	}
+	return nil
 }
 
 // buildAgent wires the parts of one node together.

@@ -108,6 +108,13 @@ func printProblems(w io.Writer, ps []cluster.Problem) {
 	}
 }
 
+// printRemarks writes what a plan has to tell beside its changes.
+func printRemarks(w io.Writer, remarks []string) {
+	for _, r := range remarks {
+		fmt.Fprintf(w, "note: %s\n", printable(r))
+	}
+}
+
 // printChanges writes a plan as text: one line a change, the exact lines below
 // it when asked for, and the closing count.
 func printChanges(w io.Writer, changes []dataplane.Change, lines bool) {

@@ -17,12 +17,13 @@ type planJSON struct {
 	Remove    int                `json:"remove"`
 	Changes   []dataplane.Change `json:"changes"`
 	Problems  []problemJSON      `json:"problems"`
+	Notes     []string           `json:"notes"`
 }
 
 func makePlanJSON(nf *nodeFlags, p *nodePlan, changes []dataplane.Change) planJSON {
 	add, update, remove := countChanges(changes)
 	return planJSON{p.source.description, string(nf.backend.resolve()), add, update, remove,
-		nonNil(changes), problemsJSON(p.Problems)}
+		nonNil(changes), problemsJSON(p.Problems), nonNil(p.Remarks())}
 }
 
 func planCommand() *cobra.Command {
@@ -50,6 +51,7 @@ Changes nothing.`,
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", p.source.description)
 				printProblems(cmd.ErrOrStderr(), p.Problems)
+				printRemarks(cmd.ErrOrStderr(), p.Remarks())
 				printChanges(cmd.OutOrStdout(), changes, !brief)
 			}
 			if err != nil {
@@ -127,9 +129,5 @@ func readNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, what string) 
 	if err := enterNamespace(nf.netns.value); err != nil {
 		return nil, err
 	}
-	p, err := planNode(cmd, src, nf, nf.scope())
-	if err != nil {
-		return nil, err
-	}
-	return p, p.strict(src.strict)
+	return planNode(cmd, src, nf, nf.scope())
 }

@@ -30,10 +30,12 @@ would give them, or the one they have when the state directory can be read.`,
 				return err
 			}
 			if out.isJSON() {
-				return printJSON(cmd.OutOrStdout(), renderJSON{string(nf.backend.resolve()), text, problemsJSON(d.Problems)})
+				err = printJSON(cmd.OutOrStdout(), renderJSON{string(nf.backend.resolve()), text, problemsJSON(d.Problems)})
+			} else if _, err = io.WriteString(cmd.OutOrStdout(), text); err != nil {
+				err = fmt.Errorf("rendered text: %w", err)
 			}
-			if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
-				return fmt.Errorf("rendered text: %w", err)
+			if err != nil {
+				return err
 			}
 			if len(d.Errors()) > 0 {
 				return exit(exitBadManifest, nil)

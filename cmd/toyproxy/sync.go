@@ -56,6 +56,7 @@ type syncJSON struct {
 	Endpoints int                `json:"endpoints"`
 	Changes   []dataplane.Change `json:"changes"`
 	Problems  []problemJSON      `json:"problems"`
+	Notes     []string           `json:"notes"`
 }
 
 func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions) error {
@@ -76,13 +77,14 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 	if !o.json {
 		fmt.Fprintf(stdout, "manifests  %s\n", p.source.description)
 		printProblems(stderr, p.Problems)
-	}
-	if err := p.strict(src.strict); err != nil {
-		return err
+		printRemarks(stderr, p.Remarks())
 	}
 	changes := p.Changes()
-	var applyErr error
-	if !o.dryRun {
+	applyErr := p.strict(src.strict)
+	switch {
+	case applyErr != nil:
+		changes = nil
+	case !o.dryRun:
 		applyErr = p.Apply(ctx)
 	}
 	switch {
@@ -90,10 +92,11 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		err = printJSON(stdout, syncJSON{
 			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun,
 			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
-			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Problems: problemsJSON(p.Problems)})
+			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
+	case applyErr != nil:
 	case o.dryRun:
 		printChanges(stdout, changes, true)
-	case applyErr == nil:
+	default:
 		report(stdout, nf, p, time.Since(start))
 	}
 	if applyErr != nil {

@@ -40,6 +40,9 @@ func put(ctx context.Context, key, value string) error {
 	return nil
 }
 
+// errDamaged is wrapped when a journal cannot be understood.
+var errDamaged = errors.New("damaged sysctl journal")
+
 // readJournal returns the records, oldest first, and whether there is a journal.
 func readJournal(path string) (records []record, exists bool, err error) {
 	b, err := os.ReadFile(path)
@@ -50,7 +53,7 @@ func readJournal(path string) (records []record, exists bool, err error) {
 		return nil, false, fmt.Errorf("sysctl journal: %w", err)
 	}
 	if err := json.Unmarshal(b, &records); err != nil {
-		return nil, false, fmt.Errorf("sysctl journal %s: %w; it says which values to put back, so mend it or move it away", path, err)
+		return nil, true, fmt.Errorf("%w %s: %w", errDamaged, path, err)
 	}
 	return records, true, nil
 }
@@ -70,6 +73,14 @@ func writeJournal(path string, records []record) error {
 		return fmt.Errorf("sysctl journal: %w", err)
 	}
 	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("sysctl journal: %w", err)
+	}
+	return nil
+}
+
+// setAside keeps a damaged journal under another name, for people to look at.
+func setAside(path string) error {
+	if err := os.Rename(path, path+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sysctl journal: %w", err)
 	}
 	return nil

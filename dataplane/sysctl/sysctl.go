@@ -2,6 +2,7 @@ package sysctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,13 @@ type restorePlan struct {
 	writes  []write
 	changes []dataplane.Change
 	journal string
+	remarks []string
+	// damaged: the journal cannot be read and is set aside.
+	damaged bool
 }
+
+// Remarks tells which values cannot be put back.
+func (p *restorePlan) Remarks() []string { return p.remarks }
 
 // Plan compares settings with the kernel and returns what has to be written, in
 // the order of the settings. An optional key that the kernel lacks is passed
@@ -81,6 +88,9 @@ func Plan(settings []Setting, journal string) (dataplane.Plan, error) {
 // there is nothing to do.
 func Restore(journal string) (dataplane.Plan, error) {
 	records, exists, err := readJournal(journal)
+	if errors.Is(err, errDamaged) {
+		return setAsidePlan(journal, err), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +106,13 @@ func Restore(journal string) (dataplane.Plan, error) {
 		plan.add(records[i], now, known)
 	}
 	return plan, nil
+}
+
+// setAsidePlan is for a journal that cannot be read: what it held is lost.
+func setAsidePlan(journal string, err error) *restorePlan {
+	why := fmt.Sprintf("%v: the values from before are not known, so kernel parameters stay as they are; it is kept as %s.damaged", err, journal)
+	return &restorePlan{journal: journal, damaged: true, remarks: []string{why},
+		changes: []dataplane.Change{{Op: dataplane.Remove, Object: "sysctl journal " + journal, Reason: why}}}
 }
 
 // setting is the write that turns the value now into the one wanted.
@@ -123,6 +140,7 @@ func (p *restorePlan) add(r record, now string, known bool) {
 	case now != r.Set:
 		c.Reason = fmt.Sprintf("is %s, not the %s that was set: somebody else changed it, so it stays; it was %s before",
 			quote(now), quote(r.Set), quote(r.Old))
+		p.remarks = append(p.remarks, "sysctl "+r.Key+" "+c.Reason)
 	default:
 		c.Op, c.Object = dataplane.Update, "sysctl "+r.Key
 		c.Reason = "was " + quote(r.Old) + " before"
@@ -162,6 +180,9 @@ func (p *setPlan) Apply(ctx context.Context) error {
 // its first old value: what it holds now is our own earlier value, or drift.
 func (p *setPlan) remember() error {
 	records, _, err := readJournal(p.journal)
+	if errors.Is(err, errDamaged) {
+		err = setAside(p.journal)
+	}
 	if err != nil {
 		return err
 	}
@@ -195,8 +216,11 @@ func (p *restorePlan) Apply(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.journal == "" {
+	switch {
+	case p.journal == "":
 		return nil
+	case p.damaged:
+		return setAside(p.journal)
 	}
 	return removeJournal(p.journal)
 }

@@ -115,3 +115,6 @@ func (p *Plan) Apply(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Remarks returns the notes.
+func (p *Plan) Remarks() []string { return p.Notes }
