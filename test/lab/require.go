@@ -144,8 +144,10 @@ func Main(m *testing.M) int {
 const againVariable = "TOYPROXY_LAB_AGAIN"
 
 // again runs this program under unshare(1); ok is false if that is not allowed.
+// It gets a folder /run of its own, in which iptables-legacy can have its lock.
 func again() (code int, ok bool) {
-	wrap := []string{"--user", "--map-root-user", "--net", "--mount", "--"}
+	const withRun = `mount -t tmpfs run /run && exec "$0" "$@"`
+	wrap := []string{"--user", "--map-root-user", "--net", "--mount", "--", "sh", "-c", withRun}
 	if exec.Command("unshare", append(wrap, "true")...).Run() != nil {
 		return 0, false
 	}
