@@ -33,7 +33,7 @@ func TestDrift(t *testing.T) {
 		{"rule deleted", []string{"-t nat -D TOY-MARK-MASQ 1"},
 			[]string{"~ nat chain TOY-MARK-MASQ: rule missing: -j MARK --set-xmark 0x4000/0xc000"}},
 		{"chain flushed", []string{"-t nat -F EPS"}, []string{"~ nat chain EPS: rule missing, 2 times, the first: -p tcp"}},
-		{"chain deleted", []string{"-t filter -D FORWARD -m conntrack --ctstate DNAT -m comment --comment toyproxy:_ -j TOY-FORWARD",
+		{"chain deleted", []string{"-t filter -D FORWARD -m comment --comment toyproxy:_ -j TOY-FORWARD",
 			"-t filter -F TOY-FORWARD", "-t filter -X TOY-FORWARD"},
 			[]string{"+ filter chain TOY-FORWARD: chain missing", "+ filter jumps in FORWARD: jump to TOY-FORWARD missing in FORWARD"}},
 		{"rule added", []string{"-t nat -A SVC -j RETURN"},
@@ -43,10 +43,10 @@ func TestDrift(t *testing.T) {
 		{"jump deleted", []string{"-t nat -D PREROUTING 1"}, []string{"+ nat jumps in PREROUTING: jump to TOY-SERVICES missing in PREROUTING"}},
 		{"jump twice", []string{"-t nat -A OUTPUT -m comment --comment toyproxy:_frontends -j TOY-SERVICES"},
 			[]string{"- nat jumps in OUTPUT: duplicate jump to TOY-SERVICES in OUTPUT"}},
-		{"other jump", []string{"-t nat -A OUTPUT -p udp -j TOY-SERVICES"},
+		{"other jump", []string{"-t nat -A OUTPUT -p udp -m comment --comment toyproxy:_frontends -j TOY-SERVICES"},
 			[]string{"- nat jumps in OUTPUT: jump to TOY-SERVICES not wanted in OUTPUT"}},
-		{"stale chain", []string{"-t nat -N TOY-SVC-OLD", "-t nat -A TOY-SVC-OLD -j ACCEPT"},
-			[]string{"- nat chain TOY-SVC-OLD: chain not wanted"}},
+		{"stale chain", []string{"-t nat -N TOY-SVC-OLDOLDOLDOLDOLDO", "-t nat -A TOY-SVC-OLDOLDOLDOLDOLDO -j ACCEPT"},
+			[]string{"- nat chain TOY-SVC-OLDOLDOLDOLDOLDO: chain not wanted"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			names := strings.NewReplacer("SVC ", frontendChain(key)+" ", "SVC:", frontendChain(key)+":",
@@ -73,7 +73,7 @@ func damage(node *lab.Host, e xtables.Engine, commands []string, names *strings.
 		args := strings.Fields(names.Replace(c + " "))
 		for i, a := range args {
 			if a == "toyproxy:_" {
-				a = "toyproxy: forward translated packets"
+				a = "toyproxy: forward what Services and Pods send"
 			}
 			args[i] = strings.ReplaceAll(a, "_", " ")
 		}
@@ -142,6 +142,9 @@ func TestRemove(t *testing.T) {
 		{"empty", nil, nil},
 		{"foreign rules", []string{"-t nat -N FOREIGN", "-t nat -A PREROUTING -p tcp -j FOREIGN", "-t filter -P FORWARD DROP",
 			"-t filter -A FORWARD -j ACCEPT"}, nil},
+		{"chains that look like ours", []string{"-t nat -N TOY-MINE", "-t nat -A TOY-MINE -j ACCEPT",
+			"-t nat -A POSTROUTING -s 192.0.2.4 -j TOY-MINE"}, nil},
+		{"foreign rules that lead to our chains", nil, []string{"-t nat -A POSTROUTING -s 192.0.2.4 -j TOY-MARK-MASQ"}},
 		{"foreign rules only in filter", []string{"-t filter -A INPUT -j ACCEPT"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -155,6 +158,8 @@ func TestRemove(t *testing.T) {
 				damage(l.Node, e, tc.before, strings.NewReplacer())
 				before := dump(l.Node, xtables.NFT) + dump(l.Node, xtables.Legacy)
 				b := New(Config{Engine: e})
+				l.Node.Do(func() { converge(t, b, everyShape()) })
+				damage(l.Node, e, tc.between, strings.NewReplacer())
 				l.Node.Do(func() { converge(t, b, everyShape()) })
 				l.Node.Do(func() { remove(t, b) })
 				if after := dump(l.Node, xtables.NFT) + dump(l.Node, xtables.Legacy); after != before {

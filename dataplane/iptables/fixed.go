@@ -36,23 +36,13 @@ func natChain(name string, rules ...string) xtables.Chain {
 	return xtables.Chain{Table: xtables.NAT, Name: name, Rules: rules}
 }
 
-// filterChains carry out what the marks say, and let translated packets pass a
-// FORWARD policy of DROP. They have the same size whatever the table holds.
+// filterChains carry out what the marks say, and let what a node of Pods has to
+// forward pass a FORWARD policy of DROP. They have the same size whatever the
+// table holds.
 func filterChains(f dataplane.Family, n dataplane.Node) []xtables.Chain {
 	unreachable := "icmp-port-unreachable"
 	if f == dataplane.IPv6 {
 		unreachable = "icmp6-port-unreachable"
-	}
-	forward := xtables.Chain{Table: xtables.Filter, Name: forwardChain}
-	for _, r := range n.ServiceRanges {
-		match := "-m conntrack --ctstate DNAT"
-		if r.Bits() > 0 {
-			match += " --ctorigdst " + r.Masked().String()
-			if r.IsSingleIP() {
-				match = "-m conntrack --ctstate DNAT --ctorigdst " + r.Addr().String()
-			}
-		}
-		forward.Rules = append(forward.Rules, rule(match, "-j ACCEPT"))
 	}
 	return []xtables.Chain{
 		{Table: xtables.Filter, Name: filterChain, Rules: []string{
@@ -60,8 +50,28 @@ func filterChains(f dataplane.Family, n dataplane.Node) []xtables.Chain {
 			"-m mark --mark " + markRefuse + " -j REJECT --reject-with " + unreachable,
 			"-m mark --mark " + markDrop + " -j DROP",
 		}},
-		forward,
+		{Table: xtables.Filter, Name: forwardChain, Rules: forwardRules(n)},
 	}
+}
+
+// forwardRules accept what was sent to a Service address, and its answers; and
+// what Pods send each other directly, which the node routes even between its own.
+func forwardRules(n dataplane.Node) []string {
+	var out []string
+	for _, r := range n.ServiceRanges {
+		match := "-m conntrack --ctstate DNAT"
+		switch {
+		case r.IsSingleIP():
+			match += " --ctorigdst " + r.Addr().String()
+		case r.Bits() > 0:
+			match += " --ctorigdst " + r.Masked().String()
+		}
+		out = append(out, rule(match, "-j ACCEPT"))
+	}
+	for _, p := range xtables.PodToPod(n) {
+		out = append(out, rule(p, "-j ACCEPT"))
+	}
+	return out
 }
 
 // postrouting rewrites the source of marked packets and of hairpin packets.
@@ -82,9 +92,9 @@ func postrouting(randomFully bool) []xtables.Chain {
 // jumps lead from the built-in chains into ours.
 func jumps() []xtables.Jump {
 	at := func(t xtables.Table, base, match, chain, why string) xtables.Jump {
-		return xtables.Jump{Table: t, Base: base, Rule: rule(match, xtables.Comment("toyproxy: "+why), jump(chain))}
+		return xtables.Jump{Table: t, Base: base, Rule: rule(match, xtables.JumpComment(why), jump(chain))}
 	}
-	forward := at(xtables.Filter, "FORWARD", "-m conntrack --ctstate DNAT", forwardChain, "forward translated packets")
+	forward := at(xtables.Filter, "FORWARD", "", forwardChain, "forward what Services and Pods send")
 	forward.Last = true
 	verdict := "-m mark --mark " + markVerdict
 	return []xtables.Jump{

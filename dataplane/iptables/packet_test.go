@@ -157,6 +157,40 @@ func TestForwardPolicy(t *testing.T) {
 	})
 }
 
+// TestForwardPods proves that on a host whose FORWARD policy is DROP Pods reach
+// each other directly through the node, both ways and in both families, that
+// nobody else gets in by that, and that a rule of its administrator comes first.
+func TestForwardPods(t *testing.T) {
+	const short = 200 * time.Millisecond
+	eachEngine(t, func(t *testing.T, e xtables.Engine) {
+		l := lab.New(t, lab.SecondNode())
+		here, there := l.Pod(1), l.Remote
+		here.Serve(dataplane.TCP, 8080)
+		there.Serve(dataplane.TCP, 8080)
+		for _, tool := range []string{"iptables-", "ip6tables-"} {
+			l.Node.Run(tool+e.String(), "-P", "FORWARD", "DROP")
+		}
+		try := func(from, to *lab.Host, want lab.Fate) {
+			t.Helper()
+			for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
+				at := netip.AddrPortFrom(to.Addr(f), 8080)
+				if out := lab.Probe(from, dataplane.TCP, at, lab.Options{Timeout: short}); out.Fate != want {
+					t.Errorf("%s from %s to %s: %s, want %s", f, from.Name, to.Name, out, want)
+				}
+			}
+		}
+		try(here, there, lab.Timeout)
+		l.Node.Do(func() { converge(t, New(Config{Engine: e}), dataplane.Table{Node: testNode()}) })
+		try(here, there, lab.OK)
+		try(there, here, lab.OK)
+		try(l.Outside, here, lab.Timeout)
+		for _, tool := range []string{"iptables-", "ip6tables-"} {
+			l.Node.Run(tool+e.String(), "-I", "FORWARD", "-i", lab.Uplink, "-j", "DROP")
+		}
+		try(there, here, lab.Timeout)
+	})
+}
+
 // TestShares proves that endpoints get equal parts of the connections: each lies
 // within the 99.9 % range of the binomial distribution.
 func TestShares(t *testing.T) {

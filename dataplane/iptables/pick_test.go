@@ -110,6 +110,22 @@ func TestAffinityRules(t *testing.T) {
 	}
 }
 
+// TestOwnNames proves that every chain and jump of ours is recognised as ours.
+func TestOwnNames(t *testing.T) {
+	for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
+		r := Ruleset(everyShape(), f, true)
+		for _, c := range r.Chains {
+			if !xtables.Owned(c.Name) {
+				t.Errorf("chain %s is not recognised", c.Name)
+			}
+		}
+		held := stateOf(t, r)
+		if n := held.Foreign(); n != 0 {
+			t.Errorf("%d rules or chains of ours count as foreign", n)
+		}
+	}
+}
+
 // TestNames proves that names are short, distinct and kept by later versions:
 // a changed name would make every chain of every node change.
 func TestNames(t *testing.T) {

@@ -93,6 +93,30 @@ func TestForwardPolicyDrop(t *testing.T) {
 	}
 }
 
+// On such a host Pods reach each other directly too, both ways, and nobody else
+// gets in by that.
+func TestForwardPods(t *testing.T) {
+	n := newNode(t, ipvs.Config{}, lab.WithPods(1), lab.SecondNode())
+	n.Pod(1).Serve(dataplane.TCP, 8080)
+	n.Remote.Serve(dataplane.TCP, 8080)
+	n.Node.Run(n.iptables, "-P", "FORWARD", "DROP")
+	n.Node.Run(n.ip6tables, "-P", "FORWARD", "DROP")
+	try := func(from, to *lab.Host, want lab.Fate) {
+		t.Helper()
+		for f := range vips() {
+			at := netip.AddrPortFrom(to.Addr(f), 8080)
+			if got := lab.Probe(from, dataplane.TCP, at, lab.Options{Timeout: 300 * time.Millisecond}); got.Fate != want {
+				t.Errorf("%s, from %s to %s: %s, want %s", f, from.Name, to.Name, got, want)
+			}
+		}
+	}
+	try(n.Pod(1), n.Remote, lab.Timeout)
+	n.sync(newTable().Table)
+	try(n.Pod(1), n.Remote, lab.OK)
+	try(n.Remote, n.Pod(1), lab.OK)
+	try(n.Outside, n.Pod(1), lab.Timeout)
+}
+
 // What is not an address of a host does not answer to ping.
 func TestPing(t *testing.T) {
 	n := newNode(t, ipvs.Config{}, lab.WithPods(2))

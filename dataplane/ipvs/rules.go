@@ -21,10 +21,11 @@ const (
 const (
 	// mark says: rewrite the source of this packet when it leaves. The mask is
 	// that of all marks of this program; other bits belong to others.
-	mark    = "0x4000/0xc000"
-	setMark = "-j MARK --set-xmark " + mark
-	newFlow = "-m conntrack --ctstate NEW"
-	masq    = "-j MASQUERADE --random-fully"
+	mark      = "0x4000/0xc000"
+	setMark   = "-j MARK --set-xmark " + mark
+	newFlow   = "-m conntrack --ctstate NEW "
+	knownFlow = "-m conntrack --ctstate RELATED,ESTABLISHED "
+	masq      = "-j MASQUERADE --random-fully"
 )
 
 // dialect is how one family spells a few words of its rules.
@@ -46,18 +47,28 @@ func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
 		Chains: []xtables.Chain{
 			filterChain(f), unusedChain(node), forwardChain(node), servicesChain(f, node), localChain(f, node), postroutingChain(f),
 		},
-		Jumps: []xtables.Jump{
-			// Only first packets: whatever is established was let in once.
-			{Table: xtables.Filter, Base: "INPUT", Rule: newFlow + " -j " + chainFilter},
-			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainFilter},
-			{Table: xtables.Filter, Base: "FORWARD", Rule: newFlow + " -j " + chainUnused},
-			// Behind whatever an administrator has to say.
-			{Table: xtables.Filter, Base: "FORWARD", Rule: "-m conntrack --ctstate RELATED,ESTABLISHED -j " + chainForward, Last: true},
-			{Table: xtables.Filter, Base: "OUTPUT", Rule: newFlow + " -j " + chainUnused},
-			{Table: xtables.NAT, Base: "PREROUTING", Rule: "-j " + chainServices},
-			{Table: xtables.NAT, Base: "OUTPUT", Rule: "-j " + chainLocal},
-			{Table: xtables.NAT, Base: "POSTROUTING", Rule: "-j " + chainPostrouting},
-		},
+		Jumps: jumps(),
+	}
+}
+
+// jumps lead from the built-in chains into ours.
+func jumps() []xtables.Jump {
+	at := func(t xtables.Table, base, match, chain, why string) xtables.Jump {
+		return xtables.Jump{Table: t, Base: base, Rule: match + xtables.JumpComment(why) + " -j " + chain}
+	}
+	// Behind whatever an administrator has to say.
+	forward := at(xtables.Filter, "FORWARD", "", chainForward, "forward what Services and Pods send")
+	forward.Last = true
+	return []xtables.Jump{
+		// Only first packets: whatever is established was let in once.
+		at(xtables.Filter, "INPUT", newFlow, chainFilter, "refuse or drop"),
+		at(xtables.Filter, "FORWARD", newFlow, chainFilter, "refuse or drop"),
+		at(xtables.Filter, "FORWARD", newFlow, chainUnused, "addresses of no Service"),
+		forward,
+		at(xtables.Filter, "OUTPUT", newFlow, chainUnused, "addresses of no Service"),
+		at(xtables.NAT, "PREROUTING", "", chainServices, "mark for source rewriting"),
+		at(xtables.NAT, "OUTPUT", "", chainLocal, "mark for source rewriting"),
+		at(xtables.NAT, "POSTROUTING", "", chainPostrouting, "source rewriting"),
 	}
 }
 
@@ -91,8 +102,9 @@ func unusedChain(node dataplane.Node) xtables.Chain {
 	return c
 }
 
-// forwardChain lets the answers of endpoints through a FORWARD policy of DROP.
-// What goes to the endpoints leaves by OUTPUT: IPVS sends it from this node.
+// forwardChain lets the answers of endpoints, and what Pods send each other
+// directly, through a FORWARD policy of DROP. What goes to the endpoints leaves
+// by OUTPUT: IPVS sends it from this node.
 func forwardChain(node dataplane.Node) xtables.Chain {
 	c := xtables.Chain{Table: xtables.Filter, Name: chainForward}
 	for _, p := range node.ServiceRanges {
@@ -100,7 +112,10 @@ func forwardChain(node dataplane.Node) xtables.Chain {
 		if p.IsSingleIP() {
 			to = p.Addr().String()
 		}
-		c.Rules = append(c.Rules, "-m conntrack --ctorigdst "+to+" -j ACCEPT")
+		c.Rules = append(c.Rules, knownFlow+"--ctorigdst "+to+" -j ACCEPT")
+	}
+	for _, match := range xtables.PodToPod(node) {
+		c.Rules = append(c.Rules, match+" -j ACCEPT")
 	}
 	return c
 }

@@ -66,6 +66,11 @@ func TestNamesDoNotReachTheKernel(t *testing.T) {
 			t.Errorf("set name %s is longer than the kernel takes", id.spare())
 		}
 	}
+	for _, j := range ruleset(dataplane.IPv6, dataplane.Node{}).Jumps {
+		if !strings.Contains(j.Rule, `--comment "toyproxy: `) {
+			t.Errorf("jump %q is not known as ours", j.Rule)
+		}
+	}
 	for _, c := range ruleset(dataplane.IPv6, dataplane.Node{}).Chains {
 		if len(c.Name) > xtables.MaxName || !xtables.Owned(c.Name) {
 			t.Errorf("chain name %s", c.Name)

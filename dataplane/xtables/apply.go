@@ -20,7 +20,7 @@ const maxRefused = 16
 type kernel interface {
 	Save(ctx context.Context) (State, error)
 	Restore(ctx context.Context, text string) error
-	DropTable(ctx context.Context, table Table) error
+	DropTable(ctx context.Context, table Table) (gone bool, err error)
 }
 
 // maxEdits is how many chains an engine changes in one transaction; 0 is no
@@ -37,8 +37,10 @@ func maxEdits(e Engine) int {
 
 // apply makes the changes of a delta, by which the kernel comes to hold want: at
 // once, or if there are more than most in parts; and bit by bit if the kernel
-// refuses.
+// refuses. The marks of tables go last, each with its table: as long as anything
+// of ours can be there, the mark is there too.
 func apply(ctx context.Context, k kernel, want Ruleset, d Delta, most int) error {
+	d, marks := d.withoutMarks()
 	var err error
 	for _, part := range parts(d, most) {
 		if err = restore(ctx, k, part); err != nil {
@@ -52,15 +54,36 @@ func apply(ctx context.Context, k kernel, want Ruleset, d Delta, most int) error
 	if err != nil {
 		return err
 	}
-	for _, e := range d.Edits {
-		if e.Chain != marker || !e.erase {
-			continue
-		}
-		if err := k.DropTable(ctx, e.Table); err != nil {
+	for _, m := range marks {
+		if err := dropMark(ctx, k, d, m); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// dropMark takes away the mark of a table and with it the table; the mark alone
+// if others have put something into the table.
+func dropMark(ctx context.Context, k kernel, d Delta, mark Edit) error {
+	gone, err := k.DropTable(ctx, mark.Table)
+	if gone || err != nil {
+		return err
+	}
+	return restore(ctx, k, Delta{Family: d.Family, Removal: d.Removal, Edits: []Edit{mark}})
+}
+
+// withoutMarks parts the removal of marks of tables from the other edits.
+func (d Delta) withoutMarks() (rest Delta, marks []Edit) {
+	rest = d
+	rest.Edits = nil
+	for _, e := range d.Edits {
+		if e.Chain == marker && e.erase {
+			marks = append(marks, e)
+			continue
+		}
+		rest.Edits = append(rest.Edits, e)
+	}
+	return rest, marks
 }
 
 // parts splits a delta of more than most edits, in the order in which nothing is
@@ -139,7 +162,8 @@ func retry(ctx context.Context, k kernel, want Ruleset, most int) error {
 	if err != nil {
 		return err
 	}
-	return piecemeal(ctx, k, Diff(want, have), most)
+	rest, _ := Diff(want, have).withoutMarks()
+	return piecemeal(ctx, k, rest, most)
 }
 
 // piecemeal makes the changes of a refused delta: first all new chains without

@@ -102,8 +102,9 @@ func Diff(want Ruleset, have State) Delta {
 			d.Edits = append(d.Edits, e)
 		}
 	}
-	d.Edits = append(d.Edits, diffJumps(want, have)...)
-	d.Edits = append(d.Edits, stale(wanted, have)...)
+	going := stale(wanted, have)
+	d.Edits = append(d.Edits, diffJumps(want, have, going)...)
+	d.Edits = append(d.Edits, going...)
 	return d
 }
 
@@ -125,24 +126,45 @@ func diffChain(c Chain, have State) (Edit, bool) {
 }
 
 // diffJumps compares the jumps of each built-in chain. When they differ, all of
-// them are taken out and put back in order, in the same transaction.
-func diffJumps(want Ruleset, have State) []Edit {
+// them are taken out and put back in order, in the same transaction. Jumps of
+// others to chains that go have to go along: the kernel keeps what is led to.
+func diffJumps(want Ruleset, have State, going []Edit) []Edit {
 	var out []Edit
 	for _, at := range places(want, have) {
 		top, end := wantedJumps(want, at)
 		wanted := slices.Concat(top, end)
-		held := have.jumps(at.Table, at.Base)
-		if slices.Equal(wanted, held) {
+		held, guests := have.jumps(at.Table, at.Base), have.guests(at, going)
+		e := Edit{Table: at.Table, Chain: at.Base, base: true, deletes: guests,
+			// A base chain that we brought into being goes with its last rule.
+			erase: len(wanted) == 0 && dispensable(have, at, len(guests))}
+		if !slices.Equal(wanted, held) {
+			e.deletes, e.inserts, e.appends = slices.Concat(held, guests), top, end
+		}
+		if len(e.deletes)+len(e.inserts)+len(e.appends) == 0 {
 			continue
 		}
 		missing, surplus := compare(wanted, held)
-		out = append(out, Edit{
-			Op: jumpOp(missing, surplus), Table: at.Table, Chain: at.Base, base: true,
-			Reason: jumpReason(at.Base, missing, surplus, wanted), Lines: lines(at.Base, surplus, missing),
-			deletes: held, inserts: top, appends: end,
-			// A base chain that we brought into being goes with its last rule.
-			erase: len(wanted) == 0 && dispensable(have, at),
-		})
+		e.Op = jumpOp(missing, slices.Concat(surplus, guests))
+		e.Reason = jumpReason(at.Base, jumpDelta{missing, surplus, wanted, guests})
+		e.Lines = lines(at.Base, slices.Concat(surplus, guests), missing)
+		out = append(out, e)
+	}
+	return out
+}
+
+// guests returns the jumps of others in a built-in chain to chains of ours that
+// go.
+func (s State) guests(at Jump, going []Edit) []string {
+	ts := s.Tables[at.Table]
+	if ts == nil || ts.Bases[at.Base] == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range ts.Bases[at.Base].Guests {
+		target := targetOf(r)
+		if slices.ContainsFunc(going, func(e Edit) bool { return e.Table == at.Table && e.Chain == target && e.erase }) {
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -171,7 +193,7 @@ func jumpOp(missing, surplus []string) dataplane.Op {
 	return dataplane.Update
 }
 
-// places lists the built-in chains in which jumps are wanted or held, in the
+// places lists the built-in chains in which jumps are wanted or stand, in the
 // order of want, then by name.
 func places(want Ruleset, have State) []Jump {
 	var out, rest []Jump
@@ -183,7 +205,7 @@ func places(want Ruleset, have State) []Jump {
 	for name, t := range have.Tables {
 		for base, b := range t.Bases {
 			at := Jump{Table: name, Base: base}
-			if len(b.Jumps) > 0 && !slices.Contains(out, at) {
+			if len(b.Jumps)+len(b.Guests) > 0 && !slices.Contains(out, at) {
 				rest = append(rest, at)
 			}
 		}

@@ -15,10 +15,13 @@
 //
 // # Ownership
 //
-// Every chain whose name begins with Prefix is ours, wherever it came from, and
-// so is every rule of a built-in chain that jumps to such a chain. Nothing else
-// is ever changed. The names are the only memory: a process that was killed
-// leaves nothing that the next one does not recognise.
+// Every chain whose name has one of the forms that Owned knows is ours, wherever
+// it came from, and so is every rule of a built-in chain that leads to such a
+// chain and has a JumpComment. Nothing else is ever changed, with one exception:
+// a rule of somebody else that leads to a chain of ours goes when that chain
+// goes, because the kernel keeps what is led to; the plan names it. The names are
+// the only memory: a process that was killed leaves nothing that the next one
+// does not recognise.
 //
 // # Canonical text
 //

@@ -10,76 +10,122 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// dropEmptyTable deletes a table of nf_tables if nothing at all stands in it.
-// No option of iptables-nft does that, and "nft delete table" deletes what a
-// table holds along with it; NLM_F_NONREC makes the kernel refuse instead, in
-// one step, so that a rule which somebody adds at that very moment is safe.
-func dropEmptyTable(f dataplane.Family, table Table) error {
+// dropMarkedTable deletes a table of nf_tables and the marker chain in it, if
+// nothing else stands there, and reports whether it is gone. Both go in one
+// transaction: a process that is killed leaves either all of it or nothing, and
+// so never an empty table without the mark that it is ours. No option of
+// iptables-nft does that, and "nft delete table" deletes what a table holds along
+// with it; NLM_F_NONREC makes the kernel refuse instead, so that a rule which
+// somebody adds at that very moment is safe.
+func dropMarkedTable(f dataplane.Family, table Table) (gone bool, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {
-		return fmt.Errorf("netfilter socket: %w", err)
+		return false, fmt.Errorf("netfilter socket: %w", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {
-		return fmt.Errorf("netfilter socket timeout: %w", err)
+		return false, fmt.Errorf("netfilter socket timeout: %w", err)
 	}
-	if err := unix.Sendto(fd, dropMessage(f, table), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return fmt.Errorf("delete of empty table %s: %w", table, err)
+	if err := unix.Sendto(fd, dropMessages(f, table), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return false, fmt.Errorf("delete of empty table %s: %w", table, err)
 	}
-	reply := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, reply, 0)
-	if err != nil {
-		return fmt.Errorf("delete of empty table %s: %w", table, err)
+	switch err := answers(fd); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOENT):
+		return false, nil
+	default:
+		return false, fmt.Errorf("delete of empty table %s: %w", table, err)
 	}
-	err = answer(reply[:n])
-	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("delete of empty table %s: %w", table, err)
-	}
-	return nil
 }
 
-// dropMessage is a batch of one message: delete the table unless it is in use.
-func dropMessage(f dataplane.Family, table Table) []byte {
+// Sequence numbers of the messages of a batch. The kernel answers the last one
+// in any case, after those that it refuses.
+const (
+	seqBegin = iota + 1
+	seqRules
+	seqChain
+	seqTable
+	seqEnd
+)
+
+// dropMessages is a batch: the rules of the marker chain, the chain, and the
+// table unless it is in use.
+func dropMessages(f dataplane.Family, table Table) []byte {
 	family := byte(unix.NFPROTO_IPV4)
 	if f == dataplane.IPv6 {
 		family = unix.NFPROTO_IPV6
 	}
-	name := append([]byte(table), 0)
-	attr := binary.NativeEndian.AppendUint16(nil, uint16(4+len(name)))
-	attr = binary.NativeEndian.AppendUint16(attr, unix.NFTA_TABLE_NAME)
-	attr = append(attr, name...)
-	for len(attr)%4 != 0 {
-		attr = append(attr, 0)
-	}
 	const subsystem = unix.NFNL_SUBSYS_NFTABLES
-	var b []byte
-	b = appendMessage(b, unix.NFNL_MSG_BATCH_BEGIN, 0, []byte{unix.AF_UNSPEC, 0, 0, subsystem})
-	b = appendMessage(b, subsystem<<8|unix.NFT_MSG_DELTABLE, unix.NLM_F_ACK|unix.NLM_F_NONREC,
-		append([]byte{family, 0, 0, 0}, attr...))
-	return appendMessage(b, unix.NFNL_MSG_BATCH_END, 0, []byte{unix.AF_UNSPEC, 0, 0, subsystem})
+	head := []byte{family, 0, 0, 0}
+	rules := appendName(appendName(head, unix.NFTA_RULE_TABLE, string(table)), unix.NFTA_RULE_CHAIN, marker)
+	chain := appendName(appendName(head, unix.NFTA_CHAIN_TABLE, string(table)), unix.NFTA_CHAIN_NAME, marker)
+	batch := []byte{unix.AF_UNSPEC, 0, 0, subsystem}
+	b := appendMessage(nil, header{unix.NFNL_MSG_BATCH_BEGIN, 0, seqBegin}, batch)
+	b = appendMessage(b, header{subsystem<<8 | unix.NFT_MSG_DELRULE, 0, seqRules}, rules)
+	b = appendMessage(b, header{subsystem<<8 | unix.NFT_MSG_DELCHAIN, unix.NLM_F_NONREC, seqChain}, chain)
+	b = appendMessage(b, header{subsystem<<8 | unix.NFT_MSG_DELTABLE, unix.NLM_F_ACK | unix.NLM_F_NONREC, seqTable},
+		appendName(head, unix.NFTA_TABLE_NAME, string(table)))
+	return appendMessage(b, header{unix.NFNL_MSG_BATCH_END, 0, seqEnd}, batch)
 }
 
-// appendMessage adds a netlink message with the given type, flags and body.
-func appendMessage(b []byte, kind, flags uint16, body []byte) []byte {
+// appendName returns a body with one more attribute, a text.
+func appendName(body []byte, attribute uint16, text string) []byte {
+	b := binary.NativeEndian.AppendUint16(append([]byte(nil), body...), uint16(4+len(text)+1))
+	b = binary.NativeEndian.AppendUint16(b, attribute)
+	b = append(b, text...)
+	for b = append(b, 0); len(b)%4 != 0; {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// header is what differs between the headers of netlink messages.
+type header struct {
+	kind, flags uint16
+	seq         uint32
+}
+
+// appendMessage adds a netlink message.
+func appendMessage(b []byte, h header, body []byte) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(unix.NLMSG_HDRLEN+len(body)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	b = binary.NativeEndian.AppendUint16(b, flags|unix.NLM_F_REQUEST)
-	b = binary.NativeEndian.AppendUint32(b, 1) // sequence number
+	b = binary.NativeEndian.AppendUint16(b, h.kind)
+	b = binary.NativeEndian.AppendUint16(b, h.flags|unix.NLM_F_REQUEST)
+	b = binary.NativeEndian.AppendUint32(b, h.seq)
 	b = binary.NativeEndian.AppendUint32(b, 0) // port: the kernel fills it in
 	return append(b, body...)
 }
 
-// answer reads the error code of an acknowledgement; 0 means done.
-func answer(reply []byte) error {
+// answers reads the kernel's answers up to that about the table. The first error
+// is the reason why nothing was done.
+func answers(fd int) error {
+	var first error
+	reply := make([]byte, 4096)
+	for {
+		n, _, err := unix.Recvfrom(fd, reply, 0)
+		if err != nil {
+			return errors.Join(first, err)
+		}
+		seq, err := answer(reply[:n])
+		if first == nil {
+			first = err
+		}
+		// Number 0 or that of the beginning: the batch as a whole was refused.
+		if seq == seqTable || seq <= seqBegin {
+			return first
+		}
+	}
+}
+
+// answer reads the error of one acknowledgement and which message it is about;
+// no error means done.
+func answer(reply []byte) (seq uint32, err error) {
 	if len(reply) < unix.NLMSG_HDRLEN+4 || binary.NativeEndian.Uint16(reply[4:]) != unix.NLMSG_ERROR {
-		return errors.New("answer is no acknowledgement")
+		return 0, errors.New("answer is no acknowledgement")
 	}
-	code := int32(binary.NativeEndian.Uint32(reply[unix.NLMSG_HDRLEN:]))
-	if code == 0 {
-		return nil
+	seq = binary.NativeEndian.Uint32(reply[8:])
+	if code := int32(binary.NativeEndian.Uint32(reply[unix.NLMSG_HDRLEN:])); code != 0 {
+		return seq, unix.Errno(-code)
 	}
-	return unix.Errno(-code)
+	return seq, nil
 }

@@ -40,8 +40,8 @@ func TestToolSays(t *testing.T) {
 
 // TestMessages proves that errors say what, why, and how to mend.
 func TestMessages(t *testing.T) {
-	refused := &RestoreError{Program: "iptables-nft-restore", Chain: "TOY-SVC-A", For: "default/a", Rule: "-A TOY-SVC-A -p x", Output: "unknown protocol"}
-	if got, want := refused.Error(), `iptables-nft-restore refused chain TOY-SVC-A for default/a at "-A TOY-SVC-A -p x": unknown protocol`; got != want {
+	refused := &RestoreError{Program: "iptables-nft-restore", Chain: "TOY-SVC-AAAAAAAAAAAAAAAA", For: "default/a", Rule: "-A TOY-SVC-AAAAAAAAAAAAAAAA -p x", Output: "unknown protocol"}
+	if got, want := refused.Error(), `iptables-nft-restore refused chain TOY-SVC-AAAAAAAAAAAAAAAA for default/a at "-A TOY-SVC-AAAAAAAAAAAAAAAA -p x": unknown protocol`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if got := (&LockError{Path: "/run/xtables.lock"}).Error(); !strings.Contains(got, "cannot be seen from here") || !strings.Contains(got, "try again") {

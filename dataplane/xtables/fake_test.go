@@ -13,9 +13,8 @@ type fakeKernel struct {
 	tables map[Table]*fakeTable
 	// refuse is a text that the kernel takes in no rule.
 	refuse string
-	// calls counts the transactions, dropped the tables that went.
-	calls   int
-	dropped []Table
+	// calls counts the transactions.
+	calls int
 	// err fails every call, as a held lock does.
 	err error
 }
@@ -27,10 +26,28 @@ type fakeTable struct {
 
 func newFake() *fakeKernel { return &fakeKernel{tables: map[Table]*fakeTable{}} }
 
-func (k *fakeKernel) DropTable(_ context.Context, t Table) error {
-	k.dropped = append(k.dropped, t)
-	delete(k.tables, t)
-	return nil
+// DropTable takes a table in which nothing stands but built-in chains without
+// rules, which this kernel has in every table, and the mark.
+func (k *fakeKernel) DropTable(_ context.Context, name Table) (bool, error) {
+	if k.err != nil {
+		return false, k.err
+	}
+	t := k.tables[name]
+	if t == nil || !slices.Contains(t.order, marker) {
+		return false, nil
+	}
+	for chain, rules := range t.rules {
+		if chain != marker && (len(rules) > 0 || !slices.Contains(baseNames(), chain)) {
+			return false, nil
+		}
+	}
+	delete(k.tables, name)
+	return true, nil
+}
+
+// baseNames are the built-in chains of every table here.
+func baseNames() []string {
+	return []string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"}
 }
 
 // Restore interprets the lines; a table is replaced at its COMMIT.
@@ -70,7 +87,7 @@ func (k *fakeKernel) copyOf(name Table) *fakeTable {
 		}
 		return t
 	}
-	for _, base := range []string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"} {
+	for _, base := range baseNames() {
 		t.declare(base)
 	}
 	return t
@@ -158,7 +175,7 @@ func (k *fakeKernel) Dump() []byte {
 		fmt.Fprintf(&b, "*%s\n", name)
 		for _, c := range t.order {
 			policy := "-"
-			if slices.Contains([]string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"}, c) {
+			if slices.Contains(baseNames(), c) {
 				policy = "ACCEPT"
 			}
 			fmt.Fprintf(&b, ":%s %s [0:0]\n", c, policy)

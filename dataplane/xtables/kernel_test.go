@@ -1,10 +1,10 @@
 package xtables
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,14 +75,14 @@ func TestRefused(t *testing.T) {
 				want.Family = tool.Family
 				want.Chains[1].Rules = []string{"-p tcp -j ACCEPT"}
 				want.Chains[2].Rules = []string{tc.rule}
-				want.Chains[3].Rules = []string{"-p tcp -m tcp --dport 1 -g TOY-SVC-A", "-p tcp -m tcp --dport 2 -g TOY-SVC-B"}
+				want.Chains[3].Rules = []string{"-p tcp -m tcp --dport 1 -g TOY-SVC-AAAAAAAAAAAAAAAA", "-p tcp -m tcp --dport 2 -g TOY-SVC-BBBBBBBBBBBBBBBB"}
 				node.Do(func() { checkRefused(t, tool, want) })
 			})
 		})
 	}
 }
 
-// checkRefused applies a ruleset of which the kernel takes all but TOY-SVC-B.
+// checkRefused applies a ruleset of which the kernel takes all but TOY-SVC-BBBBBBBBBBBBBBBB.
 func checkRefused(t *testing.T, tool Tool, want Ruleset) {
 	t.Helper()
 	have, err := tool.Save(t.Context())
@@ -90,7 +90,7 @@ func checkRefused(t *testing.T, tool Tool, want Ruleset) {
 		t.Fatal(err)
 	}
 	err = apply(t.Context(), tool, want, Diff(want, have), 0)
-	if err == nil || !strings.Contains(err.Error(), "refused chain TOY-SVC-B for default/b") {
+	if err == nil || !strings.Contains(err.Error(), "refused chain TOY-SVC-BBBBBBBBBBBBBBBB for default/b") {
 		t.Errorf("error %v, want one that names chain and Service", err)
 	}
 	have, err = tool.Save(t.Context())
@@ -98,7 +98,7 @@ func checkRefused(t *testing.T, tool Tool, want Ruleset) {
 		t.Fatal(err)
 	}
 	for _, e := range Diff(want, have).Edits {
-		if e.Chain != "TOY-SVC-B" {
+		if e.Chain != "TOY-SVC-BBBBBBBBBBBBBBBB" {
 			t.Errorf("left to do: %s, %s", e.Chain, e.Reason)
 		}
 	}
@@ -177,34 +177,108 @@ func TestDetect(t *testing.T) {
 	})
 }
 
-// TestDropEmptyTable proves that an empty table of the nft engine goes, and one
-// with anything in it stays.
-func TestDropEmptyTable(t *testing.T) {
+// TestDropTable proves that a table of the nft engine goes when nothing but our
+// mark is in it, with the mark; and that one with anything else, or without the
+// mark, stays as it is.
+func TestDropTable(t *testing.T) {
+	const mark = ":" + marker + " - [0:0]\n-A " + marker + " -j RETURN\n"
 	eachTool(t, func(t *testing.T, node *lab.Host, tool Tool) {
 		if tool.Engine != NFT {
 			return
 		}
 		node.Do(func() {
-			drop := func() {
-				t.Helper()
-				if err := tool.DropTable(t.Context(), NAT); err != nil {
-					t.Error(err)
+			for _, tc := range []struct {
+				name, text string
+				want       bool
+			}{
+				{"absent", "", false},
+				{"no mark", ":FOREIGN - [0:0]\n", false},
+				{"mark and another chain", mark, false},
+				{"mark alone", "-X FOREIGN\n", true},
+			} {
+				if tc.text != "" {
+					if err := tool.Restore(t.Context(), "*nat\n"+tc.text+"COMMIT\n"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := node.Run(tool.program("save"))
+				gone, err := tool.DropTable(t.Context(), NAT)
+				after := node.Run(tool.program("save"))
+				if gone != tc.want || err != nil || gone && rules(after) != "" || !gone && rules(after) != rules(before) {
+					t.Errorf("%s: gone %v, %v, left\n%s", tc.name, gone, err, after)
 				}
 			}
-			drop() // absent
-			if err := tool.Restore(t.Context(), "*nat\n:FOREIGN - [0:0]\nCOMMIT\n"); err != nil {
-				t.Fatal(err)
-			}
-			drop()
-			if st, err := tool.Save(t.Context()); err != nil || st.Tables[NAT] == nil {
-				t.Errorf("a table with a chain went: %v", err)
-			}
-			if err := exec.Command(tool.program(""), "-t", "nat", "-X", "FOREIGN").Run(); err != nil {
-				t.Fatal(err)
-			}
-			drop()
-			if st, err := tool.Save(t.Context()); err != nil || st.Tables[NAT] != nil {
-				t.Errorf("the empty table is still there: %v", err)
+		})
+	})
+}
+
+// rules is the output of iptables-save without its comments, which tell the time.
+func rules(save string) string {
+	var out []string
+	for line := range strings.Lines(save) {
+		if line[0] != '#' {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
+// mortal is a kernel for a process that is killed after some calls.
+type mortal struct {
+	Tool
+	left *int
+}
+
+var errKilled = errors.New("killed")
+
+func (m mortal) Restore(ctx context.Context, text string) error {
+	if *m.left--; *m.left < 0 {
+		return errKilled
+	}
+	return m.Tool.Restore(ctx, text)
+}
+
+func (m mortal) DropTable(ctx context.Context, table Table) (bool, error) {
+	if *m.left--; *m.left < 0 {
+		return false, errKilled
+	}
+	return m.Tool.DropTable(ctx, table)
+}
+
+// TestKilledRemoval proves that a removal which is killed between any two of its
+// calls is finished by the next one, after which no table is left that was not
+// there before.
+func TestKilledRemoval(t *testing.T) {
+	eachTool(t, func(t *testing.T, node *lab.Host, tool Tool) {
+		if tool.Engine != NFT {
+			return
+		}
+		want, nothing := web(), Ruleset{Family: tool.Family}
+		want.Family = tool.Family
+		want.Chains[1].Rules, want.Chains[2].Rules = []string{"-j RETURN"}, []string{"-j RETURN"}
+		want.Chains[3].Rules = []string{"-g " + want.Chains[1].Name, "-g " + want.Chains[2].Name}
+		node.Do(func() {
+			for calls, killed := 0, true; killed; calls++ {
+				marked := withMarkers(want, State{})
+				if err := apply(t.Context(), tool, marked, Diff(marked, State{}), 0); err != nil {
+					t.Fatal(err)
+				}
+				remove := func(k kernel) error {
+					have, err := tool.Save(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return apply(t.Context(), k, nothing, Diff(nothing, have), 2)
+				}
+				left := calls
+				killed = errors.Is(remove(mortal{tool, &left}), errKilled)
+				if err := remove(tool); err != nil {
+					t.Fatal(err)
+				}
+				if after := node.Run(tool.program("save")); rules(after) != "" {
+					t.Errorf("killed after %d calls, the next removal left\n%s", calls, after)
+					return
+				}
 			}
 		})
 	})

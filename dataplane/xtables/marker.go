@@ -30,9 +30,13 @@ func withMarkers(want Ruleset, have State) Ruleset {
 }
 
 // dispensable reports whether a built-in chain may go with our last rule in it:
-// it stands in a table that we made, and does nothing else.
-func dispensable(have State, at Jump) bool {
+// it stands in a table that we made, and does nothing else. guests is how many
+// rules of others go too.
+func dispensable(have State, at Jump, guests int) bool {
 	_, marked := have.chain(at.Table, marker)
+	if !marked {
+		return false
+	}
 	b := have.Tables[at.Table].Bases[at.Base]
-	return marked && b.Foreign == 0 && b.Policy == "ACCEPT"
+	return b != nil && b.Foreign == guests && b.Policy == "ACCEPT"
 }

@@ -3,11 +3,13 @@ package xtables
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"net/netip"
+	"slices"
 	"strings"
 )
 
 const (
-	// Prefix begins the name of every chain of ours.
+	// Prefix begins the name of every chain of ours; see Owned.
 	Prefix = "TOY-"
 	// MaxName is the longest chain name that both engines take, in bytes.
 	MaxName = 28
@@ -19,8 +21,56 @@ const (
 	hashLength = 16
 )
 
-// Owned reports whether a chain of that name is ours.
-func Owned(name string) bool { return strings.HasPrefix(name, Prefix) }
+// kinds are the words that Name takes.
+func kinds() []string { return []string{"SVC", "SRC", "EPS", "PRT", "NET"} }
+
+// Owned reports whether a chain of that name is ours: the prefix and one of the
+// forms that backends use. Somebody else's TOY-MINE is not. A form that is no
+// longer used has to stay here, or an older version's chains would stay for ever.
+func Owned(name string) bool {
+	rest, ok := strings.CutPrefix(name, Prefix)
+	return ok && (single(rest) || hashed(rest) || ofAddress(rest))
+}
+
+// single reports whether the name is that of a chain that exists once.
+func single(rest string) bool {
+	switch rest {
+	case "SERVICES", "NODEPORTS", "LOCAL", "POSTROUTING", "MASQUERADE", "HAIRPIN", "MARK-MASQ",
+		"REFUSE", "DROP", "FILTER", "FORWARD", "UNUSED", "MADE-TABLE":
+		return true
+	}
+	return false
+}
+
+// hashed reports whether the name is one that Name makes.
+func hashed(rest string) bool {
+	kind, hash, _ := strings.Cut(rest, "-")
+	return slices.Contains(kinds(), kind) && len(hash) == hashLength &&
+		strings.Trim(hash, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// ofAddress reports whether the name is that of an address or a range of them,
+// TOY-10.96.0.0/24 or TOY-HP-fd00__1, as package iptables writes them.
+func ofAddress(rest string) bool {
+	text := strings.ReplaceAll(strings.TrimPrefix(rest, "HP-"), "_", ":")
+	if _, err := netip.ParseAddr(text); err == nil {
+		return true
+	}
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
+
+// jumpComment begins the comment of every jump of ours.
+const jumpComment = "toyproxy: "
+
+// JumpComment returns the comment by which a jump is known as ours, with a word
+// on what it is for. A jump without it is somebody else's, wherever it leads.
+func JumpComment(why string) string { return Comment(jumpComment + why) }
+
+// ownJump reports whether a rule of a built-in chain is a jump of ours.
+func ownJump(rule string) bool {
+	return Owned(targetOf(rule)) && strings.Contains(rule, `-m comment --comment "`+jumpComment)
+}
 
 // Hash returns 16 characters that stand for the parts in a name. No two
 // different lists of parts are joined to the same text.
@@ -34,7 +84,7 @@ func Hash(parts ...string) string {
 }
 
 // Name returns the chain name for something of a kind: "TOY-SVC-" and a hash.
-// The kind is a short upper-case word of the program, not from any input.
+// The kind is one of kinds.
 func Name(kind string, parts ...string) string {
 	return Prefix + kind + "-" + Hash(parts...)
 }

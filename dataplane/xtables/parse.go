@@ -29,9 +29,11 @@ type TableState struct {
 type BaseState struct {
 	// Policy is ACCEPT or DROP.
 	Policy string
-	// Jumps are the rules that lead to chains of ours, in order.
+	// Jumps are our rules, which lead to chains of ours, in order.
 	Jumps []string
-	// Foreign counts the other rules.
+	// Guests are the rules of others that lead to chains of ours.
+	Guests []string
+	// Foreign counts the rules of others, those too.
 	Foreign int
 }
 
@@ -165,11 +167,14 @@ func (ts *TableState) rule(chain, rule string) {
 		if Owned(target) {
 			ts.Referenced[target] = chain
 		}
-	case Owned(target):
+	case ownJump(rule):
 		base.Jumps = append(base.Jumps, rule)
 	default:
 		base.Foreign++
 		ts.ForeignRules++
+		if Owned(target) {
+			base.Guests = append(base.Guests, rule)
+		}
 	}
 }
 

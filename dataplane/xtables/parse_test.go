@@ -19,9 +19,12 @@ func TestParse(t *testing.T) {
 :OUTPUT DROP [0:0]
 :DOCKER - [0:0]
 :TOY-SERVICES - [3:180]
+:TOY-MINE - [0:0]
 [1:60] -A PREROUTING -m comment --comment "say \"-j TOY-X\" now" -j ACCEPT
 -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
--A PREROUTING -p tcp -g TOY-SERVICES
+-A PREROUTING -p tcp -m comment --comment "toyproxy: x" -g TOY-SERVICES
+-A PREROUTING -p udp -m comment --comment "not \"toyproxy: x" -g TOY-SERVICES
+-A PREROUTING -p udp -j TOY-MINE
 -A DOCKER -j TOY-SERVICES
 [1:60] -A TOY-SERVICES -d 10.96.0.1/32 -j ACCEPT
 -A TOY-SERVICES -p icmp
@@ -35,9 +38,9 @@ COMMIT
 	switch {
 	case len(nat.Chains) != 1 || strings.Join(nat.Chains["TOY-SERVICES"], ";") != "-d 10.96.0.1/32 -j ACCEPT;-p icmp":
 		t.Errorf("chains %q", nat.Chains)
-	case nat.Bases["PREROUTING"].Foreign != 2 || strings.Join(nat.Bases["PREROUTING"].Jumps, ";") != "-p tcp -g TOY-SERVICES":
+	case nat.Bases["PREROUTING"].Foreign != 4 || len(nat.Bases["PREROUTING"].Guests) != 1 || strings.Join(nat.Bases["PREROUTING"].Jumps, ";") != `-p tcp -m comment --comment "toyproxy: x" -g TOY-SERVICES`:
 		t.Errorf("PREROUTING %+v", nat.Bases["PREROUTING"])
-	case nat.Bases["OUTPUT"].Policy != "DROP" || nat.ForeignChains != 1 || nat.ForeignRules != 3 || st.Foreign() != 4:
+	case nat.Bases["OUTPUT"].Policy != "DROP" || nat.ForeignChains != 2 || nat.ForeignRules != 5 || st.Foreign() != 7:
 		t.Errorf("table %+v", nat)
 	case nat.Referenced["TOY-SERVICES"] != "DOCKER" || !st.Ours():
 		t.Errorf("references %v", nat.Referenced)
@@ -108,6 +111,25 @@ func TestNames(t *testing.T) {
 	}
 	if Hash("ab", "c") == Hash("a", "bc") {
 		t.Error("parts run together")
+	}
+}
+
+// TestOwned proves that only names of our forms are ours.
+func TestOwned(t *testing.T) {
+	for name, want := range map[string]bool{
+		"TOY-SERVICES": true, "TOY-MADE-TABLE": true, Name("EPS", "a"): true, "TOY-10.96.0.10": true, "TOY-10.96.0.0/24": true,
+		"TOY-fd00_10_96__a0/124": true, "TOY-HP-10.244.0.0/28": true, "TOY-HP-fd00__/16": true,
+		"TOY-MINE": false, "TOY-": false, "TOY-SVC-": false, "TOY-SVC-OLD": false, "TOY-SVC-abcdefghijklmnop": false, "TOY-SVC-AAAAAAAAAAAAAAA1": false,
+		"TOY-HP-": false, "TOY-10.96": false, "TOY-services": false, "TOYS": false, "SERVICES": false, "toy-SERVICES": false,
+	} {
+		if got := Owned(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	for _, kind := range kinds() {
+		if !Owned(Name(kind, "x")) {
+			t.Errorf("%s is not ours", Name(kind, "x"))
+		}
 	}
 }
 

@@ -53,18 +53,25 @@ func several(what string, rules []string) string {
 	return fmt.Sprintf("%s, %d times, the first: %s", what, len(rules), rules[0])
 }
 
-// jumpReason says in what way the jumps in a built-in chain differ.
-func jumpReason(base string, missing, surplus, wanted []string) string {
+// jumpDelta is in what way the jumps in a built-in chain differ: guests are those
+// of others that have to go.
+type jumpDelta struct{ missing, surplus, wanted, guests []string }
+
+// jumpReason tells it.
+func jumpReason(base string, d jumpDelta) string {
 	var parts []string
-	for _, r := range missing {
+	for _, r := range d.missing {
 		parts = append(parts, fmt.Sprintf("jump to %s missing in %s", targetOf(r), base))
 	}
-	for _, r := range surplus {
+	for _, r := range d.surplus {
 		what := "jump to %s not wanted in %s"
-		if slices.Contains(wanted, r) {
+		if slices.Contains(d.wanted, r) {
 			what = "duplicate jump to %s in %s"
 		}
 		parts = append(parts, fmt.Sprintf(what, targetOf(r), base))
+	}
+	for _, r := range d.guests {
+		parts = append(parts, fmt.Sprintf("rule in %s that is not ours leads to chain %s, which goes: %s", base, targetOf(r), r))
 	}
 	if len(parts) == 0 {
 		return "jumps in another order in " + base

@@ -21,7 +21,7 @@ const (
 // Chain is a chain of ours with everything that stands in it.
 type Chain struct {
 	Table Table
-	// Name begins with Prefix and has at most MaxName bytes.
+	// Name is one that Owned knows, and has at most MaxName bytes.
 	Name string
 	// For is the Service that the chain serves, for people; empty for what all
 	// Services share.
@@ -37,7 +37,7 @@ type Jump struct {
 	// Base is the built-in chain: "PREROUTING".
 	Base string
 	// Rule is the rule without "-A BASE", spelled as iptables-save prints it.
-	// Its target is a chain of ours.
+	// Its target is a chain of ours, and it has a JumpComment.
 	Rule string
 	// Last puts the jump at the end of the chain, so that it comes after all
 	// rules of others and only before the policy; else it is put at the top.

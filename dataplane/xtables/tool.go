@@ -107,13 +107,14 @@ func (t Tool) Version() (version string, randomFully bool, err error) {
 	return fmt.Sprintf("%d.%d.%d", a, b, c), ipt.HasRandomFully(), nil
 }
 
-// DropTable removes a table that is empty. Only the nft engine can; a table
-// that still holds anything stays, without an error.
-func (t Tool) DropTable(_ context.Context, table Table) error {
+// DropTable removes a table that holds nothing but our mark, with the mark, and
+// reports whether it did. Only the nft engine can; a table that holds anything
+// else, or has no mark, stays as it is, without an error.
+func (t Tool) DropTable(_ context.Context, table Table) (gone bool, err error) {
 	if t.Engine != NFT {
-		return nil
+		return false, nil
 	}
-	return dropEmptyTable(t.Family, table)
+	return dropMarkedTable(t.Family, table)
 }
 
 // single returns the handle for commands on single chains and rules.
