@@ -82,7 +82,9 @@ func (k Kind) String() string {
 // never have the same Key.
 type Key struct {
 	// Addr is the address dialled. For NodePort it is the unspecified address
-	// of the family and stands for every address in Node.Addrs of that family.
+	// of the family and stands for every address in Node.Addrs of that family,
+	// but for those that another frontend of the table has with the same
+	// protocol and port: the very address goes before.
 	Addr     netip.Addr
 	Protocol Protocol
 	Port     uint16
@@ -118,7 +120,7 @@ func (v Verdict) String() string { return [...]string{"forward", "refuse", "drop
 type Source uint8
 
 const (
-	// FromPod: the source address lies in Node.PodRanges.
+	// FromPod: a Pod of this cluster, by Node.PodRanges or Node.PodInterfaces.
 	FromPod Source = iota
 	// FromNode: a process of the node itself, not in a Pod range.
 	FromNode
@@ -154,7 +156,9 @@ type Frontend struct {
 	// Routes holds the fate by source class: Routes[FromPod] and so on.
 	Routes [Sources]Route
 	// Allowed lists the only source ranges that may use this frontend, all of
-	// the frontend's family. Nil allows every source; others are dropped.
+	// the frontend's family, masked, sorted and free of duplicates. Nil allows
+	// every source; others are dropped, whatever their class and before the
+	// routes are asked: also where those would refuse.
 	Allowed []netip.Prefix
 }
 
@@ -185,18 +189,33 @@ type EndpointSet struct {
 	// same Service, protocol and family share their memory of clients.
 	Affinity time.Duration
 	Protocol Protocol
+	// Scheduler is the name of a kernel scheduler that the Service wishes, of
+	// lower-case letters; empty for none. A wish that only ipvs knows: it uses
+	// its default where the kernel has no such scheduler, other backends do not
+	// look at it. All sets of one Service have the same.
+	Scheduler string
 }
 
 // Node holds the facts about the node that the rules depend on.
 type Node struct {
 	// PodRanges are the ranges Pod addresses come from: a source inside is a
-	// Pod. With none for a family no source of it counts as foreign to Pods.
+	// Pod. With none for a family, and no PodInterfaces, nobody can tell Pods
+	// from what is outside; both have the same routes then.
 	PodRanges []netip.Prefix
+	// PodInterfaces, when not empty, replaces PodRanges as what makes a source a
+	// Pod: the packet came in through one of these links. Each is a link's name,
+	// or with "+" as its last character the beginning of one. Packets that the
+	// node itself sends have no such link and are FromNode.
+	PodInterfaces []string
 	// ServiceRanges are the ranges ClusterIPs come from. A packet to an
 	// address inside that no frontend has is dropped, never routed away.
 	ServiceRanges []netip.Prefix
-	// Addrs are the node addresses on which NodePort frontends answer.
+	// Addrs are the node addresses on which NodePort frontends answer, sorted
+	// and free of duplicates. Loopback addresses are among them only by wish.
 	Addrs []netip.Addr
+	// MasqueradeMark is the one bit of the packet mark that says "masquerade".
+	// Zero stands for DefaultMasqueradeMark; see Marks.
+	MasqueradeMark uint32
 }
 
 // Table lists the frontends of one node with the endpoints each may use and
@@ -236,11 +255,10 @@ func (t Table) Frontend(k Key) (Frontend, bool) {
 // ForFamily returns the part of the table that concerns one family.
 func (t Table) ForFamily(f Family) Table {
 	keep := func(p netip.Prefix) bool { return FamilyOf(p.Addr()) != f }
-	out := Table{Node: Node{
-		PodRanges:     slices.DeleteFunc(slices.Clone(t.Node.PodRanges), keep),
-		ServiceRanges: slices.DeleteFunc(slices.Clone(t.Node.ServiceRanges), keep),
-		Addrs:         slices.DeleteFunc(slices.Clone(t.Node.Addrs), func(a netip.Addr) bool { return FamilyOf(a) != f }),
-	}}
+	out := Table{Node: t.Node}
+	out.Node.PodRanges = slices.DeleteFunc(slices.Clone(t.Node.PodRanges), keep)
+	out.Node.ServiceRanges = slices.DeleteFunc(slices.Clone(t.Node.ServiceRanges), keep)
+	out.Node.Addrs = slices.DeleteFunc(slices.Clone(t.Node.Addrs), func(a netip.Addr) bool { return FamilyOf(a) != f })
 	for _, fe := range t.Frontends {
 		if FamilyOf(fe.Addr) == f {
 			out.Frontends = append(out.Frontends, fe)
