@@ -46,10 +46,16 @@ func keepAges(svcs []*corev1.Service, earlier func(types.NamespacedName) *corev1
 }
 
 // recorder implements agent.Recorder with the state directory.
-type recorder struct{ sc scope }
+type recorder struct {
+	sc   scope
+	last state.Last
+}
 
 // Record writes the live objects.
 func (r recorder) Record(_ context.Context, d agent.Desired) error {
+	if err := state.WriteLast(r.sc.rulesDir(), r.last); err != nil || r.sc.pod {
+		return err
+	}
 	o := d.Objects
 	o.EndpointSlices = d.Slices
 	return state.OpenLive(r.sc.stateDir).Write(o, d.Makes, time.Now().Truncate(time.Second))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/agent"
@@ -47,6 +48,7 @@ type nodePlan struct {
 	*agent.Plan
 	source source
 	netns  string
+	flags  *pflag.FlagSet
 }
 
 // planNode loads the manifests, builds the agent of the node and plans.
@@ -55,6 +57,10 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
 	}
+	last := state.ReadLast(sc.rulesDir())
+	if nf.backend == backendAuto && last.Backend != "" {
+		nf.backend = backendName(last.Backend)
+	}
 	earlier := serviceByName(kept.Services)
 	s := src.source(cmd.InOrStdin(), earlier)
 	in, err := s.load(cmd.Context())
@@ -62,10 +68,12 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		return nil, err
 	}
 	keepAges(in.Objects.Services, earlier)
+	noteLast(cmd, src, last)
 	a, err := buildAgent(src, nf, sc, &in)
 	if err != nil {
 		return nil, err
 	}
+	a.Record = recorder{sc, state.Last{Backend: string(nf.backend.resolve()), Manifests: s.description, Arguments: arguments(cmd.Flags())}}
 	if len(in.Objects.Services)+len(in.Objects.Pods)+len(in.Objects.EndpointSlices) == 0 && agent.CountErrors(in.Problems) > 0 {
 		printProblems(cmd.ErrOrStderr(), in.Problems)
 		return nil, exit(exitBadManifest, fmt.Errorf("%s holds nothing that is good, and errors: nothing is done, lest everything be removed by mistake", s.description))
@@ -74,7 +82,64 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if err != nil {
 		return nil, err
 	}
-	return &nodePlan{Plan: p, source: s, netns: sc.netns}, nil
+	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags()}, nil
+}
+
+// noteLast tells who gives no manifests that the last sync had some.
+func noteLast(cmd *cobra.Command, src *sourceFlags, last state.Last) {
+	if last.Arguments != "" && strings.Contains(last.Arguments, "-f ") && len(src.files) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: the last sync of this node was: toyproxy sync %s\n", last.Arguments)
+	}
+}
+
+// scopeFlags say which node is meant; sourceAndNodeFlags also what it is to hold.
+var (
+	scopeFlags         = []string{"netns", "state-dir"}
+	sourceAndNodeFlags = append([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine", "ipvs-scheduler"}, scopeFlags...)
+)
+
+// arguments are the flags that another command needs to mean the same.
+func arguments(fl *pflag.FlagSet) string { return chosen(fl, sourceAndNodeFlags) }
+
+// chosen spells those flags of a list that were given, for a shell.
+func chosen(fl *pflag.FlagSet, names []string) string {
+	var out []string
+	for _, name := range names {
+		f := fl.Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		if files, ok := f.Value.(pflag.SliceValue); ok {
+			for _, v := range files.GetSlice() {
+				out = append(out, "-f "+quoteForShell(v))
+			}
+			continue
+		}
+		out = append(out, "--"+name+" "+quoteForShell(f.Value.String()))
+	}
+	return strings.Join(out, " ")
+}
+
+// quoteForShell puts quotes around what a shell would take apart.
+func quoteForShell(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("./_-:,=@+", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// again is the command line of another command that means the same node and
+// manifests.
+func (p *nodePlan) again(command string) string {
+	return strings.TrimSpace("sudo toyproxy " + command + " " + arguments(p.flags))
+}
+
+// undo is the command line that removes what this one made.
+func (p *nodePlan) undo() string {
+	return strings.TrimSpace("sudo toyproxy down " + chosen(p.flags, scopeFlags))
 }
 
 // strict refuses to go on when a manifest is wrong and --strict was given.
@@ -186,7 +251,6 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 		in.Objects.Pods, err = livePods(sc, in.Objects.Pods)
 		return a, err
 	}
-	a.Record = recorder{sc}
 	a.Pods, err = newPods(src, sc, in.Objects, node)
 	return a, err
 }
@@ -226,6 +290,7 @@ func forgetState(sc scope) error {
 	if sc.pod {
 		return os.RemoveAll(sc.rulesDir())
 	}
+	errs = append(errs, state.ForgetLast(sc.stateDir))
 	for _, dir := range []string{"services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
 	}

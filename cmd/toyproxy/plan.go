@@ -104,7 +104,7 @@ when it found any. 'toyproxy sync' repairs exactly that.`,
 				for _, c := range changes {
 					fmt.Fprintln(w, printable(c.String()))
 				}
-				fmt.Fprintf(w, "%s. To repair: sudo toyproxy sync\n", count(len(changes), "finding"))
+				fmt.Fprintf(w, "%s. To repair: %s\n", count(len(changes), "finding"), p.again("sync"))
 			}
 			if err != nil {
 				return err

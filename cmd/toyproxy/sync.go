@@ -126,7 +126,7 @@ func report(w io.Writer, nf *nodeFlags, p *nodePlan, took time.Duration) {
 	}
 	fmt.Fprintf(w, "Ready in %.2fs. Not watching: run sync again after a change.\n", took.Seconds())
 	if try := p.suggestion(); try != "" {
-		fmt.Fprintf(w, "\nTry:   %s\nUndo:  sudo toyproxy down\n", try)
+		fmt.Fprintf(w, "\nTry:   %s\nUndo:  %s\n", try, p.undo())
 	}
 }
 
