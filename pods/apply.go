@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type createPlan struct {
 	replaced   []victim
 	started    []item
 	relabelled []item
+	// starting are Pods that an earlier pass has started and not waited for.
+	starting []begun
 	// failures are the Pods that cannot be made, as one error.
 	failures error
 }
@@ -96,18 +99,19 @@ func (p *createPlan) Apply(ctx context.Context) error {
 	netErr := p.net.Apply(ctx)
 	errs = append(errs, netErr)
 	unfinished := p.net.Unfinished()
-	var begun []item
+	wait := p.starting
 	for _, it := range p.started {
 		if unfinished[NetworkName(it.pod.Namespace, it.pod.Name)] || netErr != nil && len(unfinished) == 0 {
 			continue
 		}
-		if err := r.start(ctx, it); err != nil {
+		pause, err := r.start(ctx, it)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("Pod %s: %w", key(it.pod), err))
 			continue
 		}
-		begun = append(begun, it)
+		wait = append(wait, begun{it.pod, pause})
 	}
-	errs = append(errs, r.await(ctx, begun))
+	errs = append(errs, r.await(ctx, wait))
 	for _, it := range p.relabelled {
 		_, err := r.state.Save(it.after)
 		errs = append(errs, err)
@@ -115,10 +119,16 @@ func (p *createPlan) Apply(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// begun is a Pod whose pause process was started.
+type begun struct {
+	pod   *corev1.Pod
+	pause process
+}
+
 // start writes a Pod down and starts its pause process, which does the rest.
-func (r *Runtime) start(ctx context.Context, it item) error {
+func (r *Runtime) start(ctx context.Context, it item) (process, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return process{}, err
 	}
 	p := it.after.DeepCopy()
 	now := metav1.NewTime(r.cfg.Now())
@@ -129,14 +139,18 @@ func (r *Runtime) start(ctx context.Context, it item) error {
 	setContainers(p, nil)
 	p.Status.Phase = corev1.PodPending
 	if err := removeFile(reportPath(r.cfg.StateDir, p.Namespace, p.Name)); err != nil {
-		return fmt.Errorf("report of its last pause process: %w", err)
+		return process{}, fmt.Errorf("report of its last pause process: %w", err)
 	}
 	if _, err := r.state.Save(p); err != nil {
-		return err
+		return process{}, err
 	}
+	return r.startPause(p)
+}
+
+func (r *Runtime) startPause(p *corev1.Pod) (process, error) {
 	log, err := openLog(LogPath(r.cfg.StateDir, p.Namespace, p.Name, "pause"))
 	if err != nil {
-		return err
+		return process{}, err
 	}
 	defer log.Close()
 	cmd := exec.Command(r.cfg.Program)
@@ -147,55 +161,64 @@ func (r *Runtime) start(ctx context.Context, it item) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	netns := r.cfg.Net.Path(NetworkName(p.Namespace, p.Name))
 	if err := podnet.Do(netns, cmd.Start); err != nil {
-		return fmt.Errorf("pause process: %w", err)
+		return process{}, fmt.Errorf("pause process: %w", err)
 	}
-	return cmd.Process.Release()
+	// It is our child: even if it has ended, its number is still its own.
+	s, err := readStat(cmd.Process.Pid)
+	if err != nil {
+		return process{}, fmt.Errorf("pause process: %w", err)
+	}
+	return process{s.pid, s.start}, cmd.Process.Release()
 }
 
 // await waits until every container of these Pods is ready or has ended, and
 // keeps the Pods as they are then.
-func (r *Runtime) await(ctx context.Context, items []item) error {
+func (r *Runtime) await(ctx context.Context, pods []begun) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.StartTimeout)
 	defer cancel()
 	var errs []error
-	for _, it := range items {
-		if err := r.awaitOne(ctx, it.pod); err != nil {
+	for _, p := range pods {
+		if err := r.awaitOne(ctx, p); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Runtime) awaitOne(ctx context.Context, p *corev1.Pod) error {
-	path := reportPath(r.cfg.StateDir, p.Namespace, p.Name)
-	log := LogPath(r.cfg.StateDir, p.Namespace, p.Name, "pause")
+func (r *Runtime) awaitOne(ctx context.Context, p begun) error {
+	path := reportPath(r.cfg.StateDir, p.pod.Namespace, p.pod.Name)
 	for {
+		// In this order: what it reported before its end is read.
+		alive := p.pause.alive()
 		rep, exists, err := readReport(path)
 		if err != nil {
 			return err
 		}
-		if exists && !slices.ContainsFunc(rep.Containers, func(c containerReport) bool { return !c.settled() }) {
-			return r.startErrors(p, rep)
+		if exists && len(unsettled(rep)) == 0 {
+			return r.startErrors(p.pod, rep)
 		}
-		if exists && !rep.alive() || !exists && ctx.Err() != nil {
-			return &StartError{key(p), "pause", reasonPauseGone, "the pause process has ended: " + lastLine(log), log}
+		if !alive {
+			log := LogPath(r.cfg.StateDir, p.pod.Namespace, p.pod.Name, "pause")
+			return &StartError{key(p.pod), "pause", reasonPauseGone, "the pause process has ended: " + cmp.Or(lastLine(log), "it said nothing"), log}
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("Pod %s: not ready within %s: %s: %w", key(p), r.cfg.StartTimeout, unsettled(rep), ctx.Err())
+			what := cmp.Or(strings.Join(unsettled(rep), ", "), "its pause process has not reported")
+			return fmt.Errorf("Pod %s: not ready within %s: %s: %w", key(p.pod), r.cfg.StartTimeout, what, ctx.Err())
 		case <-time.After(pollEvery):
 		}
 	}
 }
 
-func unsettled(rep report) string {
-	var names []string
+// unsettled tells which containers are still to be waited for.
+func unsettled(rep report) []string {
+	var out []string
 	for _, c := range rep.Containers {
 		if !c.settled() {
-			names = append(names, c.Name+" is "+string(c.Phase))
+			out = append(out, c.Name+" is "+string(c.Phase))
 		}
 	}
-	return strings.Join(names, ", ")
+	return out
 }
 
 func (r *Runtime) startErrors(p *corev1.Pod, rep report) error {

@@ -162,29 +162,86 @@ func TestStartErrors(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		command []string
+		dir     string
 		want    string
 	}{
-		{"not found", []string{"no-such-program"}, "StartError: program not found on this host"},
-		{"fails at once", []string{"sh", "-c", "echo cannot read config >&2; exit 3"}, "Error: exited with status 3: cannot read config"},
-		{"killed", []string{"sh", "-c", "kill -9 $$$$"}, "ended by signal killed"},
-		{"done at once", []string{"true"}, ""},
+		{"not found", []string{"no-such-program"}, "", "StartError: program not found on this host: there is no \"no-such-program\" in PATH"},
+		{"no such file", []string{"./no-such-program"}, "", "StartError: program not found on this host: /no-such-program: no such file"},
+		{"not executable", []string{"/etc/passwd"}, "", "StartError: program not found on this host: /etc/passwd: is not executable"},
+		{"no interpreter", []string{"./script"}, "work", "script is there, but not the interpreter"},
+		{"no directory", []string{"sleep", "1000"}, "/no/such/directory", "StartError: workingDir /no/such/directory: no such file or directory"},
+		{"fails at once", []string{"sh", "-c", "echo cannot read config >&2; exit 3"}, "", "Error: exited with status 3: cannot read config"},
+		{"escapes and fails", []string{"sh", "-c", "printf '\\033[31m\\302\\233evil\\n'; exit 3"}, "", "Error: exited with status 3: ?[31m?evil;"},
+		{"killed", []string{"sh", "-c", "kill -9 $$$$"}, "", "ended by signal killed"},
+		{"done at once", []string{"true"}, "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t)
-			err := l.try(program("bad", tc.command...), web("good"))
-			var start *StartError
-			switch {
-			case tc.want == "" && err != nil:
-				t.Error(err)
-			case tc.want != "" && (!errors.As(err, &start) || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "Pod default/bad: container main")):
-				t.Errorf("got %v, want %q", err, tc.want)
+			bad := program("bad", tc.command...)
+			if bad.Spec.Containers[0].WorkingDir = tc.dir; tc.dir == "work" {
+				bad.Spec.Containers[0].WorkingDir = scriptWithoutInterpreter(t)
 			}
+			checkStartError(t, l.try(bad, web("good")), tc.want)
 			live, err := l.List(t.Context())
 			if err != nil || ready(live[0]) || !ready(live[1]) {
 				t.Errorf("bad ready: %v, good ready: %v, %v", ready(live[0]), ready(live[1]), err)
 			}
-			l.sync(program("bad", tc.command...), web("good"))
+			if strings.HasPrefix(tc.want, "StartError") {
+				checkStartError(t, l.try(bad, web("good")), tc.want) // again each time
+				return
+			}
+			if tc.dir == "" {
+				l.sync(bad, web("good"))
+			}
 		})
+	}
+}
+
+func scriptWithoutInterpreter(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "script"), []byte("#!/no/such/shell\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func checkStartError(t *testing.T, err error, want string) {
+	t.Helper()
+	var start *StartError
+	switch {
+	case want == "" && err != nil:
+		t.Error(err)
+	case want != "" && (!errors.As(err, &start) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Pod default/bad: container main")):
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// A Pod whose program was missing is tried again, and named until it runs. One
+// that is never to be restarted is only named.
+func TestStartErrorIsTriedAgain(t *testing.T) {
+	l := newLab(t)
+	path := filepath.Join(t.TempDir(), "server")
+	late, never := program("late", path), program("never", path)
+	never.Spec.RestartPolicy = corev1.RestartPolicyNever
+	if err := l.try(late, never); err == nil {
+		t.Fatal("there is no such program")
+	}
+	p, err := l.Plan(t.Context(), []*corev1.Pod{late, never})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Problems) != 1 || !strings.Contains(p.Problems[0].String(), "Pod default/never: spec.containers[0]: container main was not started (StartError: program not found") {
+		t.Errorf("problems: %v", p.Problems)
+	}
+	if c := p.Changes(); len(c) == 0 || !strings.Contains(c[0].String(), "default/late") || !strings.Contains(c[0].Reason, "could not be started (program not found") {
+		t.Errorf("changes: %v", c)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if after := l.sync(late, never); !ready(after[0]) || ready(after[1]) {
+		t.Errorf("late ready: %v, never ready: %v", ready(after[0]), ready(after[1]))
 	}
 }
 

@@ -22,6 +22,9 @@ import (
 
 // TestMain lets the test binary be the toyproxy that its tests start.
 func TestMain(m *testing.M) {
+	if os.Args[0] == StandInName {
+		os.Args = append([]string{os.Args[0], StandInName}, os.Args[1:]...)
+	}
 	if len(os.Args) > 1 {
 		commands := map[string]func(context.Context, []string) error{"pause": Pause, "stand-in": StandIn, "apply-and-hang": applyAndHang}
 		if command, ok := commands[os.Args[1]]; ok {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -42,6 +43,36 @@ func (l live) current() *corev1.Pod {
 	p := l.pod.DeepCopy()
 	setContainers(p, l.report.Containers)
 	return p
+}
+
+// starting: its pause process lives, and has yet to say how its containers are. A
+// report that was lost since does not come again.
+func (l live) starting() bool {
+	if !l.reported {
+		return l.held && l.pod.Status.Phase == corev1.PodPending
+	}
+	return l.held && len(unsettled(l.report)) > 0
+}
+
+// settled is the Pod as it is once what starts has started.
+func (l live) settled() *corev1.Pod {
+	if !l.starting() {
+		return l.current()
+	}
+	p := l.pod.DeepCopy()
+	setContainers(p, started(l.pod, l.report.Containers))
+	return p
+}
+
+// neverStarted tells of a container that could not be started, or is "". What it
+// lacks may have been installed since.
+func (l live) neverStarted() string {
+	for _, c := range l.report.Containers {
+		if c.Reason == reasonStartError {
+			return fmt.Sprintf("container %s could not be started (%s)", c.Name, c.Message)
+		}
+	}
+	return ""
 }
 
 // observation is what there is on the node, by NAMESPACE/NAME.
@@ -140,6 +171,8 @@ func decide(want *corev1.Pod, l live, fits bool) (action, string) {
 		return replace, "its pause process has died"
 	case !l.held:
 		return create, "it was left half made"
+	case want.Spec.RestartPolicy != corev1.RestartPolicyNever && l.neverStarted() != "":
+		return replace, l.neverStarted() + ": it is tried again"
 	case !sameMeta(want, l.pod):
 		return relabel, "its metadata changed"
 	}

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +78,8 @@ func Pause(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
-	p := &pause{pod: pod, dir: dir, stateDir: args[2], report: report{process: me}, ready: make(chan string)}
+	p := &pause{pod: pod, dir: dir, stateDir: args[2], report: report{process: me},
+		ready: make(chan string), outlets: map[string]*outlet{}}
 	p.startAll()
 	return p.loop(ctx, signals)
 }
@@ -91,6 +93,8 @@ type pause struct {
 	report   report
 	// ready passes the names of containers whose stand-in listens.
 	ready chan string
+	// outlets lead what the containers print into their logs, by container.
+	outlets map[string]*outlet
 	// ending: TERM was sent. killAt is when KILL follows.
 	ending bool
 	killAt time.Time
@@ -149,41 +153,41 @@ func (p *pause) startAll() {
 
 // start starts one container as a child in a process group of its own.
 func (p *pause) start(c corev1.Container, r *containerReport) error {
-	log, err := openLog(LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, c.Name))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	path := standardPath
 	if s := os.Getenv("PATH"); s != "" {
 		path = s
 	}
 	env := environ(p.pod, c, path)
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: append([]string{"toyproxy"}, standInArgs(p.pod, c)...)}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: standInArgs(p.pod, c), Dir: cmp.Or(c.WorkingDir, "/"), Env: env}
+	if err := checkWorkingDir(cmd.Dir); err != nil {
+		return err
+	}
 	if len(c.Command) > 0 {
-		args := argv(c, env)
-		program, err := exec.LookPath(args[0])
-		if err != nil {
-			return fmt.Errorf("program not found on this host: %w", err)
-		}
-		cmd.Path, cmd.Args = program, args
-	}
-	cmd.Dir = "/"
-	if c.WorkingDir != "" {
-		cmd.Dir = c.WorkingDir
-	}
-	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if r.StandIn {
-		w, err := p.listenFor(c.Name)
+		cmd.Args = argv(c, env)
+		program, err := lookUp(cmd.Args[0], env, cmd.Dir)
 		if err != nil {
 			return err
 		}
-		defer w.Close()
-		cmd.ExtraFiles = []*os.File{w}
+		cmd.Path = program
+	}
+	out, w, err := newOutlet(LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, c.Name), maxLog)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	p.outlets[c.Name] = out
+	cmd.Stdout, cmd.Stderr = w, w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if r.StandIn {
+		ready, err := p.listenFor(c.Name)
+		if err != nil {
+			return err
+		}
+		defer ready.Close()
+		cmd.ExtraFiles = []*os.File{ready}
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return startError(cmd, err)
 	}
 	r.Phase, r.Pid, r.Started = running, cmd.Process.Pid, time.Now()
 	// Wait4 below reaps it, along with orphans.
@@ -233,6 +237,7 @@ func (p *pause) exited(pid int, status unix.WaitStatus) {
 	c := &p.report.Containers[i]
 	c.Phase, c.Ready, c.Finished = exited, false, time.Now()
 	log := LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, c.Name)
+	p.outlets[c.Name].drain()
 	switch {
 	case status.Signaled():
 		c.Signal, c.ExitCode, c.Reason = int(status.Signal()), 128+int(status.Signal()), reasonError

@@ -1,8 +1,10 @@
 package pods
 
 import (
+	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Fault 88: only TERM and INT end it.
@@ -183,4 +186,69 @@ func TestSlowProgramIsAwaited(t *testing.T) {
 	pod.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 0.5; exec " + server + " stand-in --pod slow --port 8080/TCP"}
 	l.sync(pod)
 	ask(t, "tcp", "10.244.0.2:8080", "x\n")
+}
+
+// A pass that finds a Pod starting, as one that was killed left it, waits for it.
+func TestStartingPodIsAwaited(t *testing.T) {
+	l := newLab(t)
+	pod := web("slow")
+	server, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 1; exec " + server + " stand-in --pod slow --port 8080/TCP"}
+	first, cancel := context.WithCancel(t.Context())
+	p, err := l.Plan(first, []*corev1.Pod{pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(400*time.Millisecond, cancel)
+	if err := p.Apply(first); err == nil {
+		t.Fatal("the first pass was not interrupted")
+	}
+	if planned := l.sync(pod)[0]; !ready(planned) {
+		t.Error("the second pass did not plan it as ready")
+	}
+	ask(t, "tcp", "10.244.0.2:8080", "x\n")
+}
+
+// A pause process that dies before it says anything is noticed at once.
+func TestPauseThatDiesIsNoticed(t *testing.T) {
+	l := newLab(t)
+	l.cfg.Program = "/bin/false"
+	began := time.Now()
+	err := l.try(web("web-1"))
+	if err == nil || !strings.Contains(err.Error(), "Pod default/web-1: container pause: PauseProcessGone: the pause process has ended: it said nothing") {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(began); took > l.cfg.StartTimeout/2 {
+		t.Errorf("took %s", took)
+	}
+}
+
+// Whoever ends toyproxy by name meets no container.
+func TestStandInHasANameOfItsOwn(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	pid := l.report("web-1").Containers[0].Pid
+	if got := sh(t, "cat /proc/%d/comm; tr '\\0' ' ' </proc/%d/cmdline", pid, pid); !strings.HasPrefix(got, "stand-in\nstand-in --pod web-1 ") || strings.Contains(got, "toyproxy") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The program is looked up as the container would, whatever the PATH of those
+// who started the pause process.
+func TestProgramIsLookedUpInTheContainersPath(t *testing.T) {
+	l := newLab(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "my-server"), []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	relative, own := program("relative", "./my-server"), program("own", "my-server")
+	relative.Spec.Containers[0].WorkingDir = dir
+	own.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PATH", Value: "/nowhere:" + dir + ":/bin"}}
+	t.Setenv("PATH", "")
+	if err := l.try(relative, own, program("standard", "sleep", "1000")); err != nil {
+		t.Error(err)
+	}
 }

@@ -136,12 +136,16 @@ func (c *creation) add(p *corev1.Pod) {
 	c.requests = append(c.requests, c.runtime.request(p, it.action == replace))
 }
 
-// warnEnded names the containers that should be running and are not.
+// warnEnded names the containers that should be running and are not, and those
+// that never ran.
 func (c *creation) warnEnded(p *corev1.Pod, rep report) {
 	for i, r := range rep.Containers {
-		if r.Phase == exited && p.Spec.RestartPolicy != corev1.RestartPolicyNever &&
-			(r.failed() || p.Spec.RestartPolicy != corev1.RestartPolicyOnFailure) {
-			c.problem(p, fmt.Sprintf("spec.containers[%d]", i), fmt.Sprintf(
+		switch field := fmt.Sprintf("spec.containers[%d]", i); {
+		case r.Phase != exited:
+		case r.Reason == reasonStartError:
+			c.problem(p, field, fmt.Sprintf("container %s was not started (%s: %s)", r.Name, r.Reason, r.Message), true)
+		case p.Spec.RestartPolicy != corev1.RestartPolicyNever && (r.failed() || p.Spec.RestartPolicy != corev1.RestartPolicyOnFailure):
+			c.problem(p, field, fmt.Sprintf(
 				"container %s has ended (%s: %s) and is not restarted yet; to replace the Pod, end its pause process (pid %d) and run sync again",
 				r.Name, r.Reason, r.Message, rep.process.Pid), true)
 		}
@@ -197,9 +201,9 @@ func (c *creation) useNetworks(plan *podnet.Plan) {
 		}
 		switch it.action {
 		case keep:
-			it.after = it.live.current()
+			it.after = it.live.settled()
 		case relabel:
-			it.after = it.live.current().DeepCopy()
+			it.after = it.live.settled().DeepCopy()
 			created := it.after.CreationTimestamp
 			it.pod.ObjectMeta.DeepCopyInto(&it.after.ObjectMeta)
 			it.after.CreationTimestamp = created
@@ -232,6 +236,9 @@ func (c *creation) plan(net *podnet.Plan) *createPlan {
 	for _, it := range c.items {
 		if it.after == nil {
 			continue
+		}
+		if (it.action == keep || it.action == relabel) && it.live.starting() {
+			p.starting = append(p.starting, begun{it.pod, it.live.pause})
 		}
 		switch it.action {
 		case relabel:

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -182,42 +181,10 @@ func readReport(path string) (rep report, exists bool, err error) {
 	return rep, true, nil
 }
 
-// lastLine is the last line of a log, to show why its program ended.
-func lastLine(path string) string {
-	const most = 512
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	size, err := f.Seek(0, 2)
-	if err != nil {
-		return ""
-	}
-	b := make([]byte, min(size, most))
-	if _, err := f.ReadAt(b, size-int64(len(b))); err != nil {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return strings.ToValidUTF8(lines[len(lines)-1], "?")
-}
-
 // removeFile removes a file; that it is gone already is success.
 func removeFile(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
-}
-
-// openLog opens a log to append to.
-func openLog(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("log: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("log: %w", err)
-	}
-	return f, nil
 }

@@ -3,6 +3,7 @@ package pods
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,13 +65,26 @@ const standInImage = "toyproxy stand-in"
 // predicted returns the Pod as it is once it runs. Pure.
 func predicted(p *corev1.Pod, addrs, hosts []netip.Addr) *corev1.Pod {
 	p = p.DeepCopy()
-	var cs []containerReport
-	for _, c := range p.Spec.Containers {
-		cs = append(cs, containerReport{Name: c.Name, Phase: running, Ready: true, StandIn: len(c.Command) == 0})
-	}
 	setAddrs(&p.Status, addrs, hosts)
-	setContainers(p, cs)
+	setContainers(p, started(p, nil))
 	return p
+}
+
+// started returns the containers of a Pod as they are once those have started
+// that have not settled.
+func started(p *corev1.Pod, now []containerReport) []containerReport {
+	out := make([]containerReport, 0, len(p.Spec.Containers))
+	for _, c := range p.Spec.Containers {
+		next := containerReport{Name: c.Name, Phase: running, StandIn: len(c.Command) == 0}
+		if i := slices.IndexFunc(now, func(r containerReport) bool { return r.Name == c.Name }); i >= 0 {
+			next = now[i]
+		}
+		if !next.settled() {
+			next.Phase, next.Ready = running, true
+		}
+		out = append(out, next)
+	}
+	return out
 }
 
 func setAddrs(s *corev1.PodStatus, addrs, hosts []netip.Addr) {

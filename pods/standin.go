@@ -14,6 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// StandInName is the first word of a stand-in's command line, and its name in
+// ps(1). A program that is started by this name has to call StandIn.
+const StandInName = "stand-in"
+
 // standIn is the server that answers for containers that have no program.
 type standIn struct {
 	pod   string
@@ -27,7 +31,8 @@ type standInPort struct {
 	protocol string
 }
 
-// StandIn is the body of the hidden command "stand-in --pod NAME
+// StandIn is the body of the hidden command "stand-in", and of a program that was
+// started by that name: "stand-in --pod NAME
 // [--address IP]… [--port NUMBER/PROTOCOL]…": a server that answers on these
 // ports of every address with the name of the Pod, the address dialled, and the
 // client's address as it saw it. It serves until TERM, INT or the end of the
@@ -42,6 +47,7 @@ func StandIn(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("stand-in: %w: toyproxy starts it itself", err)
 	}
+	_ = os.WriteFile("/proc/self/comm", []byte(StandInName), 0) // else that of the link /proc/self/exe
 	ctx, stop := notifyEnd(ctx)
 	defer stop()
 	var wg sync.WaitGroup

@@ -10,11 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // Exit codes, as `toyproxy help exit-codes` lists them.
@@ -46,7 +48,13 @@ func (e *exitError) Unwrap() error { return e.err }
 // exit returns an error that ends the program with the code, silently if err is nil.
 func exit(code int, err error) error { return &exitError{code, err} }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	args := os.Args[1:]
+	if os.Args[0] == pods.StandInName {
+		args = append([]string{pods.StandInName}, args...)
+	}
+	os.Exit(run(args))
+}
 
 // run executes one command line and returns the exit code.
 func run(args []string) int {
@@ -54,7 +62,12 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
+	out := &watchedWriter{w: os.Stdout}
+	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("standard output: %w", out.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -64,6 +77,22 @@ func run(args []string) int {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 	}
 	return exitCode(err)
+}
+
+// watchedWriter remembers that something could not be written: a report on a full
+// disk is no success.
+type watchedWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *watchedWriter) Write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n, err
 }
 
 func exitCode(err error) int {

@@ -172,6 +172,6 @@ func hiddenCommands() []*cobra.Command {
 	}
 	return []*cobra.Command{
 		hidden("pause", "Hold a Pod", pods.Pause),
-		hidden("stand-in", "Serve for a container without a command", pods.StandIn),
+		hidden(pods.StandInName, "Serve for a container without a command", pods.StandIn),
 	}
 }

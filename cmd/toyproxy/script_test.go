@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // The scripts below testdata/script are what users type and see. Commands run
@@ -22,7 +24,7 @@ import (
 //	node [-exit N] [-in FILE] COMMAND…   runs COMMAND in the script's node
 //	snapshot FILE                        dumps all kernel state of the node
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"toyproxy": main})
+	testscript.Main(m, map[string]func(){"toyproxy": main, pods.StandInName: main})
 }
 
 func TestScripts(t *testing.T) {
@@ -145,7 +147,7 @@ echo == route $f; ip $f route show table all | grep -v fe80 | sed 's/ metric [0-
 echo == link; ip -o link | sed 's/^[0-9]*: //'
 echo == netns; ip netns list; ls -A /run/netns /etc/netns 2>/dev/null
 echo == sysctl; sysctl -a 2>/dev/null | grep -E '^net\.(ipv4|ipv6|netfilter|bridge)' | grep -vE 'random|stat|count|nf_conntrack_max|\.(eth|veth|toy)|tcp_fastopen_key|nf_log|tcp_mem|neigh|mtu_expires|_time_|drop|inode|secret'
-echo == processes; ps -e -o args= | grep -E 'toyproxy' | grep -v grep
+echo == processes; ps -e -o args= | grep -E 'toyproxy|stand-in' | grep -v grep
 true`
 
 // snapshotCommand writes the node's kernel state to a file of the script.
