@@ -47,9 +47,11 @@ type syncOptions struct{ json, dryRun bool }
 
 // syncJSON is the stable form of what sync did.
 type syncJSON struct {
-	Manifests string             `json:"manifests"`
-	Backend   string             `json:"backend"`
-	DryRun    bool               `json:"dryRun,omitempty"`
+	Manifests string `json:"manifests"`
+	Backend   string `json:"backend"`
+	DryRun    bool   `json:"dryRun,omitempty"`
+	// Error says why not all changes could be made; absent when they were.
+	Error     string             `json:"error,omitempty"`
 	Pods      int                `json:"pods"`
 	Services  int                `json:"services"`
 	Frontends int                `json:"frontends"`
@@ -90,7 +92,7 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 	switch {
 	case o.json:
 		err = printJSON(stdout, syncJSON{
-			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun,
+			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun, Error: text(applyErr),
 			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
 			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
 	case applyErr != nil:
@@ -106,6 +108,14 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		return err
 	}
 	return p.badManifest()
+}
+
+// text is an error's, or empty.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // report prints what sync did: at most six lines and one command to try.

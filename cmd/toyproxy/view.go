@@ -219,7 +219,7 @@ func orPhase(reason string, p *corev1.Pod) string {
 func frontendRows(d agent.Desired) []row {
 	var rows []row
 	for _, fe := range d.Table.Frontends {
-		ns, name, _ := strings.Cut(agent.ServiceName(fe.Service), "/")
+		ns, _, _ := strings.Cut(agent.ServiceName(fe.Service), "/")
 		var addrs []string
 		var affinity time.Duration
 		if set, ok := d.Table.Set(fe.Routes[dataplane.FromPod].Set); ok {
@@ -238,7 +238,7 @@ func frontendRows(d agent.Desired) []row {
 			cells = append(cells, routeText(fe.Routes[s]))
 			routes[s.String()] = routeText(fe.Routes[s])
 		}
-		rows = append(rows, row{"frontend", ns, name, nil, cells, []string{affinity.String()}, map[string]any{
+		rows = append(rows, row{"frontend", ns, fe.Key.String(), nil, cells, []string{affinity.String()}, map[string]any{
 			"frontend": fe.Key.String(), "service": fe.Service, "kind": fe.Kind.String(),
 			"endpoints": nonNil(addrs), "routes": routes, "affinitySeconds": int(affinity.Seconds())}})
 	}
