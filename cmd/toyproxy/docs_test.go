@@ -61,6 +61,8 @@ func writeSessions(t *testing.T, page, dir string) {
 		var script, files strings.Builder
 		if m[1] != "" {
 			script.WriteString("[!ipvs] skip 'SKIP(kernel): no IPVS'\n")
+		} else if strings.Contains(m[2], "iptables-nft") {
+			script.WriteString("[!nft] skip 'SKIP(kernel): no nf_tables, and the page shows iptables-nft'\n")
 		}
 		for j, step := range sessionSteps(m[2]) {
 			fmt.Fprintf(&script, "shows cmd%d want%d\n", j, j)
