@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -40,7 +41,16 @@ func enterNamespace(name string) error {
 		return fmt.Errorf("path of this program: %w", err)
 	}
 	argv := append([]string{self}, os.Args[1:]...)
-	return podnet.EnterAndExec(name, argv, append(os.Environ(), netnsEnv+"="+name))
+	err = podnet.EnterAndExec(name, argv, append(os.Environ(), netnsEnv+"="+name))
+	if kept := netnsStateDir(name); errors.Is(err, fs.ErrNotExist) && exists(kept) {
+		err = fmt.Errorf("%w\nIts Pods are still recorded in %s. To remove them: sudo ip netns add %s; sudo toyproxy down --netns %s", err, kept, name, name)
+	}
+	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // nodePlan is a plan with what is needed to talk about it.
@@ -291,8 +301,11 @@ func forgetState(sc scope) error {
 		return os.RemoveAll(sc.rulesDir())
 	}
 	errs = append(errs, state.ForgetLast(sc.stateDir))
-	for _, dir := range []string{"services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
+	for _, dir := range []string{"pod-rules", "services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
+	}
+	if sc.netns != "" {
+		_ = os.Remove(sc.stateDir) // only when nothing is left in it
 	}
 	return errors.Join(errs...)
 }

@@ -84,6 +84,9 @@ func (f *sourceFlags) nodeName() (string, error) {
 	return strings.ToLower(host), nil
 }
 
+// netnsStateDir is where the live objects of a node in a namespace are kept.
+func netnsStateDir(name string) string { return filepath.Join(defaultStateDir, "netns", name) }
+
 // scope says where a command works once namespaces are sorted out.
 type scope struct {
 	// stateDir holds the live objects of the node.
@@ -110,7 +113,7 @@ func (f *nodeFlags) scope() scope {
 		return s
 	}
 	if f.stateDir == "" {
-		s.stateDir = filepath.Join(defaultStateDir, "netns", s.netns)
+		s.stateDir = netnsStateDir(s.netns)
 	}
 	return s
 }
