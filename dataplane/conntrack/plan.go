@@ -1,0 +1,165 @@
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Config says how a Cleaner works.
+type Config struct {
+	// Virtual: the backend in use is IPVS. See Wanted.
+	Virtual bool
+	// Journal is the file that remembers frontends outside of the Service
+	// ranges. Without one the flows to such a frontend stay when it goes.
+	Journal string
+}
+
+// Cleaner removes stale flows from the network namespace of the calling thread.
+type Cleaner struct{ config Config }
+
+// New returns a cleaner. It does nothing yet.
+func New(c Config) *Cleaner { return &Cleaner{c} }
+
+// errDamaged is wrapped when a journal cannot be understood.
+var errDamaged = errors.New("damaged journal of frontends")
+
+// Expect notes the destinations of a table before its rules are written, so that
+// their flows are known for ours however the pass ends. It writes only what is
+// not noted yet.
+func (c *Cleaner) Expect(ctx context.Context, t dataplane.Table) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("journal of frontends: %w", err)
+	}
+	noted, err := readJournal(c.config.Journal)
+	if errors.Is(err, errDamaged) {
+		return nil // Plan tells of it, and its Apply makes a new one
+	}
+	if err != nil {
+		return err
+	}
+	want := tidy(append(slices.Clone(noted), destinations(t)...))
+	if slices.Equal(noted, want) {
+		return nil
+	}
+	return writeJournal(c.config.Journal, want)
+}
+
+// Plan reads the kernel's flows and returns which the table makes stale. It is
+// right only once the rules of the table stand, and so is its Apply: until then
+// packets make such flows again. A kernel that cannot list flows gives an error
+// that wraps dataplane.ErrUnsupported.
+func (c *Cleaner) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
+	p := &plan{journal: c.config.Journal, keep: destinations(t)}
+	noted, err := readJournal(c.config.Journal)
+	switch {
+	case errors.Is(err, errDamaged):
+		p.remarks = append(p.remarks, fmt.Sprintf("%v: it is made anew; flows to external addresses and node ports that have gone stay until they end", err))
+	case err != nil:
+		return nil, err
+	}
+	p.rewrite = err != nil || !slices.Equal(noted, p.keep)
+	w := Wanted{Table: t, Virtual: c.config.Virtual, Former: noted}
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	var flows []Flow
+	for _, f := range families(w) {
+		list, err := k.flows(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		flows = append(flows, list...)
+	}
+	if len(flows) > 0 && needsLocal(t) {
+		if w.Local, err = localAddrs(); err != nil {
+			return nil, err
+		}
+	}
+	p.findings = Stale(w, flows)
+	return p, nil
+}
+
+// families lists those in which a flow could be stale.
+func families(w Wanted) []dataplane.Family {
+	has := map[dataplane.Family]bool{}
+	for _, fe := range w.Table.Frontends {
+		has[dataplane.FamilyOf(fe.Addr)] = true
+	}
+	for _, r := range w.Table.Node.ServiceRanges {
+		has[dataplane.FamilyOf(r.Addr())] = true
+	}
+	for _, k := range w.Former {
+		has[dataplane.FamilyOf(k.Addr)] = true
+	}
+	return slices.Sorted(maps.Keys(has))
+}
+
+// plan implements dataplane.Plan.
+type plan struct {
+	findings []Finding
+	remarks  []string
+	journal  string
+	// keep is what the journal is to hold once the findings are gone; rewrite
+	// says that it holds something else.
+	keep    []dataplane.Key
+	rewrite bool
+}
+
+// Changes lists the flows to remove.
+func (p *plan) Changes() []dataplane.Change {
+	out := make([]dataplane.Change, len(p.findings))
+	for i, f := range p.findings {
+		out[i] = dataplane.Change{Op: dataplane.Remove, Object: "conntrack " + f.Flow.String(), For: f.Service,
+			Reason: f.Reason, Lines: []string{"- " + f.Flow.line()}}
+	}
+	return out
+}
+
+// Remarks tells of a journal that was damaged.
+func (p *plan) Remarks() []string { return p.remarks }
+
+// Apply removes the flows. One that cannot be removed stops no other; the journal
+// forgets only when all are gone.
+func (p *plan) Apply(ctx context.Context) error {
+	if err := p.remove(ctx); err != nil {
+		return err
+	}
+	if !p.rewrite {
+		return nil
+	}
+	return writeJournal(p.journal, p.keep)
+}
+
+func (p *plan) remove(ctx context.Context) error {
+	if len(p.findings) == 0 {
+		return nil
+	}
+	k, err := openKernel()
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	var first error
+	failed := 0
+	for _, f := range p.findings {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("removal of stale flows: %w", err)
+		}
+		if err := k.remove(f.Flow); err != nil {
+			if failed++; first == nil {
+				first = err
+			}
+		}
+	}
+	if first != nil {
+		return fmt.Errorf("%d of %d stale flows stay, the first: %w", failed, len(p.findings), first)
+	}
+	return nil
+}
