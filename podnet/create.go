@@ -92,6 +92,9 @@ func (n *Node) planNode(plan *Plan, rec record, f nodeFacts) (err error) {
 	if plan.sysctls, err = sysctl.Plan(n.settings(f), n.statePath(journalFile)); err != nil {
 		return err
 	}
+	if f.etcReadOnly {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("%s is on a read-only file system: no hosts and resolv.conf of Pods are written, so `ip netns exec` shows those of the node and no cluster DNS", n.cfg.EtcNetnsDir))
+	}
 	if f.mustShare() {
 		plan.before = append(plan.before, n.shareStep())
 	}

@@ -227,6 +227,9 @@ func addDefault(k *kernel, gw netip.Addr) error {
 }
 
 func (b *podBuilder) files() {
+	if b.facts.etcReadOnly {
+		return // planNode has told
+	}
 	want := etcFiles(b.net, b.request)
 	for _, file := range []string{"hosts", "resolv.conf"} {
 		have, exists := b.pod.files[file]

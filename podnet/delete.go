@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -55,11 +56,14 @@ func (n *Node) Remove(_ context.Context) (*Plan, error) {
 		return nil, err
 	}
 	plan.after = append(plan.after, n.dirSteps(rec, f)...)
+	if files, _ := filepath.Glob(filepath.Join(n.cfg.EtcNetnsDir, "*", "hosts")); f.etcReadOnly && len(names) > 0 && len(files) > 0 {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("%s is on a read-only file system: what was written there for Pods stays", n.cfg.EtcNetnsDir))
+	}
 	_, exists, err := n.load()
 	if !exists && len(plan.steps()) > 0 {
 		plan.Notes = append(plan.Notes, n.lost()+"; a kernel parameter that an earlier sync changed stays as it is (net.ipv4.ip_forward, say)")
 	}
-	// Apply writes a record, even where it was lost.
+	// Even where the record was lost: Apply makes a lock.
 	plan.erase = exists || len(plan.steps()) > 0
 	return plan, err
 }
@@ -122,7 +126,7 @@ func (n *Node) deleteSteps(net Network, pod podFacts, f nodeFacts) []step {
 			func(*kernel) error { return removeNamespace(path) })
 	}
 	for _, file := range []string{"hosts", "resolv.conf"} {
-		if strings.HasPrefix(pod.files[file], fileMark) {
+		if strings.HasPrefix(pod.files[file], fileMark) && !f.etcReadOnly {
 			b.add(dataplane.Remove, "file "+n.etcPath(net.Name, file), "the Pod goes", nil, func(*kernel) error { return n.removeEtc(net.Name, file) })
 		}
 	}
@@ -169,7 +173,7 @@ func (n *Node) planRestore(plan *Plan, rec record) error {
 			}
 			// One plan, applied as a whole with its last change.
 			err := restore.Apply(context.Background())
-			if rec.Redirects == "" {
+			if rec.Redirects == "" || rec.Redirects == readSysctl(redirectsKey) {
 				return err
 			}
 			return errors.Join(err, writeSysctl(redirectsKey, rec.Redirects))
@@ -190,6 +194,9 @@ func (n *Node) dirSteps(rec record, f nodeFacts) []step {
 		})
 	}
 	for _, d := range slices.Backward(rec.Dirs) {
+		if f.etcReadOnly && d == n.cfg.EtcNetnsDir {
+			continue
+		}
 		if _, err := os.Stat(d); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

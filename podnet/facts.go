@@ -31,6 +31,8 @@ type nodeFacts struct {
 	routes []route
 	// missingDirs are the directories of the configuration that do not exist.
 	missingDirs []string
+	// etcReadOnly: no files of Pods can be written below /etc.
+	etcReadOnly bool
 	// shared: the namespaces' directory is a mount of its own that is shared.
 	shared bool
 	// namespaces is the number of files in the namespaces' directory.

@@ -160,16 +160,32 @@ func missingDirs(dir string) []string {
 	return append(missingDirs(filepath.Dir(dir)), dir)
 }
 
+// isReadOnly reports whether a directory, which need not exist, lies on a file
+// system that takes no writes.
+func isReadOnly(dir string) bool {
+	for {
+		err := unix.Access(dir, unix.W_OK)
+		if !errors.Is(err, unix.ENOENT) || dir == filepath.Dir(dir) {
+			return errors.Is(err, unix.EROFS)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // replaceFile writes a file by renaming: nobody reads half of it.
 func replaceFile(path, content string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
 	next := path + ".new"
-	if err := os.WriteFile(next, []byte(content), 0o644); err != nil {
-		return err
+	err := os.WriteFile(next, []byte(content), 0o644)
+	if err == nil {
+		err = os.Rename(next, path)
 	}
-	return os.Rename(next, path)
+	if err != nil {
+		_ = os.Remove(next)
+	}
+	return err
 }
 
 // readEtc returns the files of a namespace's directory below EtcNetnsDir.

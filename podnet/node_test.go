@@ -98,7 +98,10 @@ func TestRemoveLeavesTheNodeAsItWas(t *testing.T) {
 	n := newNode(t)
 	sh(t, "ip link set lo up; ip link add up0 type veth peer up1; ip addr add 192.0.2.1/24 dev up0; ip link set up0 up; ip link set up1 up")
 	sh(t, "echo 0 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv4/conf/all/accept_redirects")
-	poll(t, "IPv6 link-local addresses", func() bool { return !strings.Contains(sh(t, "ip addr"), "tentative") })
+	poll(t, "IPv6 link-local addresses", func() bool {
+		addrs := sh(t, "ip -6 addr show scope link")
+		return strings.Count(addrs, "fe80:") == 2 && !strings.Contains(addrs, "tentative")
+	})
 	before := dumps(t, n)
 	create(t, n, requests("a", "b")...)
 	if now := dumps(t, n); now == before {

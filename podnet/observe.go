@@ -19,7 +19,10 @@ func (n *Node) observeNode(k *kernel) (f nodeFacts, err error) {
 	f.addrs, errs[3] = k.addrs()
 	f.routes, errs[4] = k.routes()
 	f.shared, errs[5] = isShared(n.cfg.NetnsDir)
-	f.missingDirs = append(missingDirs(n.cfg.NetnsDir), missingDirs(n.cfg.EtcNetnsDir)...)
+	f.missingDirs = missingDirs(n.cfg.NetnsDir)
+	if f.etcReadOnly = isReadOnly(n.cfg.EtcNetnsDir); !f.etcReadOnly {
+		f.missingDirs = append(f.missingDirs, missingDirs(n.cfg.EtcNetnsDir)...)
+	}
 	names, _ := os.ReadDir(n.cfg.NetnsDir)
 	f.namespaces = len(names)
 	return f, errors.Join(errs[:]...)

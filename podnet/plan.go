@@ -133,8 +133,8 @@ func (p *Plan) record(k *kernel) (record, error) {
 	if err != nil || p.edit == nil {
 		return rec, err
 	}
-	if err := p.edit(&rec); err != nil {
-		return rec, err
+	if err := p.edit(&rec); err != nil || p.erase {
+		return rec, err // what is to be erased needs no disk to have room
 	}
 	return rec, p.node.save(rec)
 }
@@ -152,7 +152,7 @@ func (p *Plan) apply(ctx context.Context, k *kernel, rec record) error {
 			errs = append(errs, fmt.Errorf("network %s: %w", g.name, err))
 		}
 	}
-	if p.forget != nil {
+	if p.forget != nil && (!p.erase || len(failed) > 0) {
 		p.forget(&rec, failed)
 		errs = append(errs, p.node.save(rec))
 	}

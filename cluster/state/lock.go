@@ -69,7 +69,7 @@ func Lock(ctx context.Context, path, stateDir, holder string) (*Node, error) {
 	}
 	text, err := json.Marshal(claim{stateDir, holder})
 	if err == nil {
-		err = errors.Join(f.Truncate(0), writeAt(f, append(text, '\n')))
+		err = writeClaim(f, append(text, '\n'))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -78,9 +78,15 @@ func Lock(ctx context.Context, path, stateDir, holder string) (*Node, error) {
 	return &Node{f, path}, nil
 }
 
-func writeAt(f *os.File, text []byte) error {
+// writeClaim writes over what the file says. On a full disk it is left as it is:
+// the lock holds without it, and whoever removes a node to make room has to be
+// let in.
+func writeClaim(f *os.File, text []byte) error {
 	_, err := f.WriteAt(text, 0)
-	return err
+	if errors.Is(err, unix.ENOSPC) {
+		return nil
+	}
+	return errors.Join(err, f.Truncate(int64(len(text))))
 }
 
 func readClaim(path string) claim {

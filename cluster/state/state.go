@@ -2,6 +2,8 @@ package state
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,13 +138,20 @@ func (d Dir[T]) read(path string) (T, error) {
 	return obj, nil
 }
 
-// file is the path of an object. An underscore occurs in no Kubernetes name.
+// file is the path of an object. An underscore occurs in no Kubernetes name. What
+// is too long for the name of a file ends in a hash.
 func (d Dir[T]) file(name types.NamespacedName) string {
-	base := name.Name + ".json"
+	const longest = 255 - len(".json")
+	base := name.Name
 	if name.Namespace != "" {
 		base = name.Namespace + "_" + base
 	}
-	return filepath.Join(d.path, base)
+	if len(base) > longest {
+		sum := sha256.Sum256([]byte(base))
+		hash := "-" + hex.EncodeToString(sum[:8])
+		base = base[:longest-len(hash)] + hash
+	}
+	return filepath.Join(d.path, base+".json")
 }
 
 // WriteFile writes a file so that readers see the old or the new content whole:

@@ -127,3 +127,22 @@ func TestLockKeepsTheClaim(t *testing.T) {
 	}
 	n.Unlock()
 }
+
+// Two of the longest names that the API allows are two files.
+func TestLongNames(t *testing.T) {
+	d := open(t.TempDir())
+	namespace, long := strings.Repeat("n", 63), strings.Repeat("a", 252)
+	want := []*corev1.Service{service(namespace, long+"x"), service(namespace, long+"y")}
+	if err := d.Replace(want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.List(); err != nil || len(got) != 2 || got[1].Name != long+"y" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if err := d.Delete(types.NamespacedName{Namespace: namespace, Name: long + "x"}); err != nil {
+		t.Error(err)
+	}
+	if got, err := d.Load(types.NamespacedName{Namespace: namespace, Name: long + "y"}); err != nil || got.Name != long+"y" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
