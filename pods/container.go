@@ -64,8 +64,12 @@ func field(p *corev1.Pod, path string) string {
 		return p.Name
 	case "metadata.namespace":
 		return p.Namespace
+	case "metadata.uid":
+		return string(p.UID)
 	case "spec.nodeName":
 		return p.Spec.NodeName
+	case "spec.serviceAccountName":
+		return p.Spec.ServiceAccountName
 	case "status.hostIP":
 		return p.Status.HostIP
 	case "status.podIP":
@@ -77,7 +81,9 @@ func field(p *corev1.Pod, path string) string {
 		}
 		return strings.Join(ips, ",")
 	}
-	return ""
+	// What is left: metadata.labels['KEY'] and metadata.annotations['KEY'].
+	name, entry, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['")
+	return map[string]map[string]string{"metadata.labels": p.Labels, "metadata.annotations": p.Annotations}[name][entry]
 }
 
 // expand replaces $(NAME) by the value of a known variable. $$ stands for one

@@ -53,6 +53,19 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+func TestField(t *testing.T) {
+	p := program("p")
+	p.Annotations, p.UID = map[string]string{"example.org/a": "b"}, "u-1"
+	for path, want := range map[string]string{
+		"metadata.name": "p", "metadata.namespace": "default", "metadata.uid": "u-1", "metadata.labels['app']": "web",
+		"metadata.annotations['example.org/a']": "b", "metadata.labels['none']": "", "metadata.labels": "", "other": "",
+	} {
+		if got := field(p, path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestParseStat(t *testing.T) {
 	s, err := parseStat(7, []byte("7 (a) b) (c) S 1 7 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2"))
 	if err != nil || s != (stat{'S', 1, 6, 7, 98765}) {

@@ -84,6 +84,7 @@ metadata:
 spec:
   restartPolicy: Always
   dnsPolicy: Default
+  terminationGracePeriodSeconds: 2
   hostNetwork: false
   nodeSelector: {}
   containers:
@@ -95,22 +96,23 @@ spec:
   - name: b
     image: nginx
     livenessProbe: {tcpSocket: {port: 80}}
-    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+    workingDir: /tmp
+    env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k}}}]
     resources: {limits: {cpu: 1}}
 ---
 apiVersion: v1
 kind: Service
 metadata: {name: web, annotations: {a: b}}
-spec: {type: NodePort, internalTrafficPolicy: Cluster, ports: [{port: 80, nodePort: 30080}]}
+spec: {type: NodePort, internalTrafficPolicy: Local, ports: [{port: 80, nodePort: 30080}]}
 status: {loadBalancer: {}}
 `)
 	want := `warning: -:8:14: Pod default/web: spec.dnsPolicy: Default is accepted, not acted on yet
-warning: -:14:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
-warning: -:15:5: Pod default/web: spec.containers[0].livenessProbe: accepted, not acted on yet
-warning: -:20:21: Pod default/web: spec.containers[1].env[0].valueFrom: accepted, not acted on yet
-warning: -:21:5: Pod default/web: spec.containers[1].resources: accepted, not acted on
-warning: -:26:14: Service default/web: spec.type: NodePort is accepted, not acted on yet
-warning: -:26:85: Service default/web: spec.ports[0].nodePort: accepted, not acted on yet
+warning: -:15:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
+warning: -:16:5: Pod default/web: spec.containers[0].livenessProbe: accepted, not acted on yet
+warning: -:22:95: Pod default/web: spec.containers[1].env[1].valueFrom.configMapKeyRef: accepted, not acted on yet
+warning: -:23:5: Pod default/web: spec.containers[1].resources: accepted, not acted on
+warning: -:28:14: Service default/web: spec.type: NodePort is accepted, not acted on yet
+warning: -:28:83: Service default/web: spec.ports[0].nodePort: accepted, not acted on yet
 `
 	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
