@@ -1,61 +1,48 @@
 package balance
 
 import (
-	"fmt"
 	"net/netip"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// port is one port of a Service in one family: the unit that is balanced. TCP
-// and UDP on one number are two of them and share nothing.
-type port struct {
-	// index is the place in spec.ports.
-	index    int
-	service  *corev1.Service
-	protocol dataplane.Protocol
-	// vip is the Service's address in this family.
-	vip      netip.Addr
-	affinity time.Duration
-	// local: internalTrafficPolicy keeps the traffic of the ClusterIP on the node.
-	local bool
-	// everywhere and here are the usable endpoints of the cluster and, when some
-	// policy asks for them, of this node. Each falls back to terminating
-	// endpoints for itself.
-	everywhere, here scope
-	// anywhere: some endpoint is usable, be it out of scope.
-	anywhere bool
-}
+// door makes the frontends through which one way into a Service leads to a port.
+type door func(*port) []dataplane.Frontend
 
-// scope is a set of endpoints that routes may choose from.
-type scope struct {
-	name      string
-	endpoints []dataplane.Endpoint
-}
+// doors lists the ways in. Where two lead to one address the first is used: a
+// load balancer's address is restricted, an external IP is not.
+func doors() []door { return []door{clusterIP, nodePort, loadBalancerIP, externalIP} }
 
-func newPort(svc *corev1.Service, index int, protocol dataplane.Protocol, vip netip.Addr) *port {
-	p := &port{index: index, service: svc, protocol: protocol, vip: vip, affinity: affinityOf(svc)}
-	if policy := svc.Spec.InternalTrafficPolicy; policy != nil {
-		p.local = *policy == corev1.ServiceInternalTrafficPolicyLocal
+// open returns the frontends of the port, through all doors, each Key once.
+func (p *port) open() []dataplane.Frontend {
+	var out []dataplane.Frontend
+	for _, enter := range doors() {
+		for _, fe := range enter(p) {
+			if !has(out, fe.Key) {
+				out = append(out, fe)
+			}
+		}
 	}
-	stem := fmt.Sprintf("%s/%s/%s/", p.origin(), protocol, dataplane.FamilyOf(vip))
-	p.everywhere.name, p.here.name = stem+"cluster", stem+"local"
-	return p
+	return out
 }
 
-// origin names the port for people: "namespace/name", or "namespace/name:port".
-func (p *port) origin() string {
-	origin := p.service.Namespace + "/" + p.service.Name
-	if name := p.spec().Name; name != "" {
-		origin += ":" + name
+// has is a walk: a port has few frontends.
+func has(frontends []dataplane.Frontend, key dataplane.Key) bool {
+	for i := range frontends {
+		if frontends[i].Key == key {
+			return true
+		}
 	}
-	return origin
+	return false
 }
 
-func (p *port) spec() *corev1.ServicePort { return &p.service.Spec.Ports[p.index] }
+// frontend makes a frontend of the port.
+func (p *port) frontend(kind dataplane.Kind, addr netip.Addr, number int32, routes [dataplane.Sources]dataplane.Route) dataplane.Frontend {
+	return dataplane.Frontend{
+		Key:  dataplane.Key{Addr: addr, Protocol: p.protocol, Port: uint16(number)},
+		Kind: kind, Service: p.origin(), Routes: routes,
+	}
+}
 
 // route is the fate of packets that may use the endpoints of the scope.
 func (p *port) route(s scope, masquerade bool) dataplane.Route {
@@ -68,61 +55,78 @@ func (p *port) route(s scope, masquerade bool) dataplane.Route {
 	return dataplane.Route{Verdict: dataplane.Refuse}
 }
 
-// door makes the frontends through which one way into a Service leads to a port.
-type door func(*port) []dataplane.Frontend
-
-// doors lists the ways in that are open.
-func doors() []door { return []door{clusterIP} }
-
-// open returns the frontends of the port, through all doors.
-func (p *port) open() []dataplane.Frontend {
-	var out []dataplane.Frontend
-	for _, enter := range doors() {
-		out = append(out, enter(p)...)
-	}
-	return out
-}
-
 // clusterIP is the inner door, for Pods. The node and what comes from outside
-// may use it too, but then the reply must come back through this node.
+// may use it too, but then the reply must come back through this node. Where
+// nobody can tell Pods from others nobody is masqueraded: a Pod's source would
+// be lost as well.
 func clusterIP(p *port) []dataplane.Frontend {
-	scope := p.everywhere
-	if p.local {
+	scope, foreign := p.everywhere, p.node.MasqueradeAll || p.node.tellsPods(p.family())
+	if p.internalLocal {
 		scope = p.here
 	}
-	fe := dataplane.Frontend{
-		Key:     dataplane.Key{Addr: p.vip, Protocol: p.protocol, Port: uint16(p.spec().Port)},
-		Kind:    dataplane.ClusterIP,
-		Service: p.origin(),
-	}
-	fe.Routes[dataplane.FromPod] = p.route(scope, false)
-	fe.Routes[dataplane.FromNode] = p.route(scope, true)
-	fe.Routes[dataplane.FromOutside] = p.route(scope, true)
-	return []dataplane.Frontend{fe}
+	var routes [dataplane.Sources]dataplane.Route
+	routes[dataplane.FromPod] = p.route(scope, p.node.MasqueradeAll)
+	routes[dataplane.FromNode] = p.route(scope, foreign)
+	routes[dataplane.FromOutside] = p.route(scope, foreign)
+	return []dataplane.Frontend{p.frontend(dataplane.ClusterIP, p.vip, p.spec().Port, routes)}
 }
 
-// sets returns those of the port's endpoint sets that some frontend uses.
-func (p *port) sets(frontends []dataplane.Frontend) []dataplane.EndpointSet {
-	used := usedSets(frontends)
-	var out []dataplane.EndpointSet
-	for _, s := range []scope{p.everywhere, p.here} {
-		if used[s.name] {
-			out = append(out, dataplane.EndpointSet{
-				Name: s.name, Service: p.origin(), Protocol: p.protocol, Affinity: p.affinity, Endpoints: s.endpoints,
-			})
+// outside is the fate of packets at the doors for clients outside the cluster.
+//
+// With policy Cluster every packet is masqueraded, those of Pods too: the
+// endpoint may be on any node. With policy Local a client outside keeps its
+// source, and so must be served by this node's endpoints; Pods and the node
+// itself are inside, and reach all endpoints as if they dialled the ClusterIP.
+func (p *port) outside() [dataplane.Sources]dataplane.Route {
+	var routes [dataplane.Sources]dataplane.Route
+	if !p.externalLocal {
+		for i := range routes {
+			routes[i] = p.route(p.everywhere, true)
 		}
+		return routes
+	}
+	routes[dataplane.FromOutside] = p.route(p.here, false)
+	routes[dataplane.FromNode] = p.route(p.everywhere, true)
+	routes[dataplane.FromPod] = p.route(p.everywhere, false)
+	if !p.node.tellsPods(p.family()) {
+		routes[dataplane.FromPod] = routes[dataplane.FromOutside]
+	}
+	return routes
+}
+
+// nodePort is the door on the node's own addresses.
+func nodePort(p *port) []dataplane.Frontend {
+	number := p.spec().NodePort
+	if !p.outer.nodePorts || !isPort(number) {
+		return nil
+	}
+	any := netip.IPv4Unspecified()
+	if p.family() == dataplane.IPv6 {
+		any = netip.IPv6Unspecified()
+	}
+	return []dataplane.Frontend{p.frontend(dataplane.NodePort, any, number, p.outside())}
+}
+
+// loadBalancerIP is the door on the addresses of a load balancer, which never
+// sees what is sent to them from this node.
+func loadBalancerIP(p *port) []dataplane.Frontend {
+	if p.outer.shut[p.family()] {
+		return nil
+	}
+	var out []dataplane.Frontend
+	for _, addr := range ofFamily(p.outer.balancer, p.family()) {
+		fe := p.frontend(dataplane.LoadBalancerIP, addr, p.spec().Port, p.outside())
+		fe.Allowed = p.outer.ranges[p.family()]
+		out = append(out, fe)
 	}
 	return out
 }
 
-func usedSets(frontends []dataplane.Frontend) map[string]bool {
-	used := map[string]bool{}
-	for _, fe := range frontends {
-		for _, r := range fe.Routes {
-			if r.Set != "" {
-				used[r.Set] = true
-			}
-		}
+// externalIP is the door on addresses that somebody else sends to this node.
+func externalIP(p *port) []dataplane.Frontend {
+	var out []dataplane.Frontend
+	for _, addr := range ofFamily(p.outer.external, p.family()) {
+		out = append(out, p.frontend(dataplane.ExternalIP, addr, p.spec().Port, p.outside()))
 	}
-	return used
+	return out
 }

@@ -17,9 +17,7 @@ type findings struct {
 	known    map[cluster.Problem]bool
 }
 
-func newFindings(problems []cluster.Problem) *findings {
-	return &findings{problems: problems, known: map[cluster.Problem]bool{}}
-}
+func newFindings() *findings { return &findings{known: map[cluster.Problem]bool{}} }
 
 func (f *findings) add(p cluster.Problem) {
 	if !f.known[p] {

@@ -18,7 +18,7 @@ import (
 )
 
 func node() balance.Node {
-	return balance.Node{Name: "n1", PodRanges: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+	return balance.Node{Name: "n1", PodRanges: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")}}
 }
 
 // newService has the ClusterIP 10.96.0.10 and the ports given as

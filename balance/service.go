@@ -19,45 +19,32 @@ const ProxyNameLabel = "service.kubernetes.io/service-proxy-name"
 // does not say.
 const defaultAffinity = 3 * time.Hour
 
-// Node is the node that a table is made for.
-type Node struct {
-	// Name is compared with the nodeName of endpoints. Empty: not known, and
-	// every endpoint may live here.
-	Name string
-	// PodRanges, ServiceRanges and Addrs go into the table as they are; see
-	// dataplane.Node.
-	PodRanges     []netip.Prefix
-	ServiceRanges []netip.Prefix
-	Addrs         []netip.Addr
-}
-
 // Frontends returns the frontends of one Service on a node, the endpoint sets
 // they use, and what is wrong with the Service or its slices. The slices are
 // those that belong to the Service; it does not look at their labels for that.
-// Frontends of other Services may have the same keys: Build settles that.
+// Frontends of other Services may have the same keys: Join settles that.
 func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSlice) ([]dataplane.Frontend, []dataplane.EndpointSet, []cluster.Problem) {
 	if !served(svc) {
 		return nil, nil, nil
 	}
-	vips, problems := clusterIPs(svc)
-	found := newFindings(problems)
+	found := newFindings()
+	shared := readFacts(node, svc, found)
 	var frontends []dataplane.Frontend
 	var sets []dataplane.EndpointSet
 	seen := map[string]bool{}
 	for i := range svc.Spec.Ports {
-		protocol, ok := protocolOf(svc.Spec.Ports[i].Protocol)
+		protocol, ok := readPort(node, svc, i, found)
 		if !ok {
-			found.unknownProtocol(svc, i)
 			continue
 		}
-		for _, vip := range vips {
-			p := newPort(svc, i, protocol, vip)
+		for _, vip := range shared.vips {
+			p := newPort(shared, i, protocol, vip)
 			if seen[p.everywhere.name] {
 				found.twice(p)
 				continue
 			}
 			seen[p.everywhere.name] = true
-			p.find(node, slices, found)
+			p.find(slices, found)
 			opened := p.open()
 			frontends = append(frontends, opened...)
 			sets = append(sets, p.sets(opened)...)
@@ -65,6 +52,25 @@ func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSli
 	}
 	return frontends, sets, found.problems
 }
+
+// readPort checks one port of a Service and returns its protocol.
+func readPort(node Node, svc *corev1.Service, i int, found *findings) (dataplane.Protocol, bool) {
+	spec := &svc.Spec.Ports[i]
+	protocol, ok := protocolOf(spec.Protocol)
+	if !ok {
+		found.unknownProtocol(svc, i)
+	}
+	if !isPort(spec.Port) {
+		found.badPort(svc, fmt.Sprintf("spec.ports[%d].port", i), spec.Port)
+		return protocol, false
+	}
+	if node.AllDoors && spec.NodePort != 0 && !isPort(spec.NodePort) {
+		found.badPort(svc, fmt.Sprintf("spec.ports[%d].nodePort", i), spec.NodePort)
+	}
+	return protocol, ok
+}
+
+func isPort(number int32) bool { return number > 0 && number <= 65535 }
 
 // served reports whether this proxy has frontends for the Service.
 func served(svc *corev1.Service) bool {
@@ -74,15 +80,17 @@ func served(svc *corev1.Service) bool {
 }
 
 // clusterIPs parses the Service's addresses: at most one of each family.
-func clusterIPs(svc *corev1.Service) ([]netip.Addr, []cluster.Problem) {
+func clusterIPs(svc *corev1.Service, found *findings) []netip.Addr {
 	given, path := svc.Spec.ClusterIPs, "spec.clusterIPs[%d]"
 	if len(given) == 0 {
 		given, path = []string{svc.Spec.ClusterIP}, "spec.clusterIP"
 	}
 	var vips []netip.Addr
-	var problems []cluster.Problem
 	for i, text := range given {
 		addr, err := parseAddr(text)
+		if err == nil && addr.IsUnspecified() {
+			err = fmt.Errorf("%q is no address of its own", text)
+		}
 		if err == nil {
 			vips = append(vips, addr)
 			continue
@@ -91,13 +99,13 @@ func clusterIPs(svc *corev1.Service) ([]netip.Addr, []cluster.Problem) {
 		if len(svc.Spec.ClusterIPs) > 0 {
 			field = fmt.Sprintf(path, i)
 		}
-		problems = append(problems, cluster.Problem{
+		found.add(cluster.Problem{
 			Object:  refOf(svc),
 			Field:   field,
 			Message: fmt.Sprintf("%v; the Service has no frontend there: write the address in its usual form, or leave it out to be given one", err),
 		})
 	}
-	return vips, problems
+	return vips
 }
 
 // parseAddr accepts what a Table may hold: no zone, and no IPv4 address in IPv6
@@ -121,18 +129,6 @@ func protocolOf(p corev1.Protocol) (dataplane.Protocol, bool) {
 		return dataplane.SCTP, true
 	}
 	return 0, false
-}
-
-// affinityOf returns how long a client stays with its endpoint; 0: not at all.
-func affinityOf(svc *corev1.Service) time.Duration {
-	if svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
-		return 0
-	}
-	config := svc.Spec.SessionAffinityConfig
-	if config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
-		return defaultAffinity
-	}
-	return time.Duration(*config.ClientIP.TimeoutSeconds) * time.Second
 }
 
 func refOf(svc *corev1.Service) cluster.Ref {

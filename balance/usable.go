@@ -18,6 +18,8 @@ type candidate struct {
 	// here: the endpoint is known to live on this node. Endpoint.Local also
 	// holds for those of which nobody says where they live.
 	here bool
+	// hints say which nodes and zones the endpoint is meant for. May be nil.
+	hints *discoveryv1.EndpointHints
 }
 
 // better orders two copies of one endpoint: negative when a is to be believed.
@@ -28,7 +30,9 @@ func (a candidate) better(b candidate) int {
 		compareBool(a.serving, b.serving),
 		compareBool(a.here, b.here),
 		compareBool(a.Local, b.Local),
-		cmp.Compare(a.Name, b.Name))
+		cmp.Compare(b.Weight, a.Weight),
+		cmp.Compare(a.Name, b.Name),
+		compareHints(a.hints, b.hints))
 }
 
 func compareBool(a, b bool) int {
@@ -42,7 +46,19 @@ func compareBool(a, b bool) int {
 }
 
 // find fills the port's scopes from the slices of its Service.
-func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *findings) {
+func (p *port) find(from []*discoveryv1.EndpointSlice, found *findings) {
+	all := p.candidates(from, found)
+	p.everywhere.endpoints = usable(all, func(ready []candidate) []candidate { return near(p.node, ready) })
+	p.anywhere = len(p.everywhere.endpoints) > 0
+	if p.internalLocal || p.externalLocal {
+		here := slices.DeleteFunc(all, func(c candidate) bool { return !c.here })
+		p.here.endpoints = usable(here, func(ready []candidate) []candidate { return ready })
+	}
+}
+
+// candidates returns the endpoints that slices have for the port, usable or
+// not, sorted by address, each once.
+func (p *port) candidates(from []*discoveryv1.EndpointSlice, found *findings) []candidate {
 	var all []candidate
 	others, joined := false, false
 	for _, slice := range from {
@@ -56,9 +72,11 @@ func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *finding
 			continue
 		}
 		all = slices.Grow(all, len(slice.Endpoints))
+		weights := weightsOf(slice, found)
 		for i := range slice.Endpoints {
-			if c, ok := p.candidate(node, slice, i, found); ok {
+			if c, ok := p.candidate(slice, i, found); ok {
 				c.Addr = netip.AddrPortFrom(c.Addr.Addr(), number)
+				c.Weight = weights.of(i)
 				all = append(all, c)
 			}
 		}
@@ -66,12 +84,7 @@ func (p *port) find(node Node, from []*discoveryv1.EndpointSlice, found *finding
 	if others && !joined {
 		found.portNotFound(p)
 	}
-	all = merge(all)
-	p.everywhere.endpoints = usable(all)
-	p.anywhere = len(p.everywhere.endpoints) > 0
-	if p.local {
-		p.here.endpoints = usable(slices.DeleteFunc(all, func(c candidate) bool { return !c.here }))
-	}
+	return merge(all)
 }
 
 // reads reports whether a slice may have endpoints for the port.
@@ -100,8 +113,9 @@ func (p *port) join(slice *discoveryv1.EndpointSlice) (uint16, bool) {
 	return 0, false
 }
 
-// candidate reads one endpoint of a slice; its port is left to the caller.
-func (p *port) candidate(node Node, slice *discoveryv1.EndpointSlice, i int, found *findings) (candidate, bool) {
+// candidate reads one endpoint of a slice; port and weight are left to the
+// caller.
+func (p *port) candidate(slice *discoveryv1.EndpointSlice, i int, found *findings) (candidate, bool) {
 	ep := &slice.Endpoints[i]
 	if len(ep.Addresses) == 0 {
 		return candidate{}, false
@@ -112,13 +126,13 @@ func (p *port) candidate(node Node, slice *discoveryv1.EndpointSlice, i int, fou
 		return candidate{}, false
 	}
 	c := candidate{
+		hints:       ep.Hints,
 		ready:       ep.Conditions.Ready == nil || *ep.Conditions.Ready,
 		serving:     ep.Conditions.Serving == nil || *ep.Conditions.Serving,
 		terminating: ep.Conditions.Terminating != nil && *ep.Conditions.Terminating,
 	}
-	c.here = node.Name == "" || ep.NodeName != nil && *ep.NodeName == node.Name
+	c.here = p.node.Name == "" || ep.NodeName != nil && *ep.NodeName == p.node.Name
 	c.Addr = netip.AddrPortFrom(addr, 0)
-	c.Weight = 1
 	c.Local = c.here || ep.NodeName == nil
 	if ref := ep.TargetRef; ref != nil && ref.Kind == "Pod" {
 		c.Name = ref.Namespace + "/" + ref.Name
@@ -128,27 +142,41 @@ func (p *port) candidate(node Node, slice *discoveryv1.EndpointSlice, i int, fou
 
 // merge sorts by address and makes one endpoint of copies.
 func merge(all []candidate) []candidate {
-	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(a.Addr.Compare(b.Addr), a.better(b)) })
+	slices.SortFunc(all, func(a, b candidate) int {
+		if order := a.Addr.Compare(b.Addr); order != 0 {
+			return order
+		}
+		return a.better(b)
+	})
 	return slices.CompactFunc(all, func(a, b candidate) bool { return a.Addr == b.Addr })
 }
 
-// usable returns the endpoints of a scope that may have new flows: the ready
-// ones, else those that terminate and still serve.
-func usable(scope []candidate) []dataplane.Endpoint {
-	ready := make([]dataplane.Endpoint, 0, len(scope))
+// usable returns the endpoints of a scope that may have new flows: those chosen
+// of the ready ones, else those that terminate and still serve. Hints are for
+// ready endpoints only; what is leaving is no choice to be made.
+func usable(scope []candidate, choose func(ready []candidate) []candidate) []dataplane.Endpoint {
+	ready := make([]candidate, 0, len(scope))
 	for _, c := range scope {
 		if c.ready {
-			ready = append(ready, c.Endpoint)
+			ready = append(ready, c)
 		}
 	}
 	if len(ready) > 0 {
-		return ready
+		return endpointsOf(choose(ready))
 	}
-	var leaving []dataplane.Endpoint
+	var leaving []candidate
 	for _, c := range scope {
 		if c.serving && c.terminating {
-			leaving = append(leaving, c.Endpoint)
+			leaving = append(leaving, c)
 		}
 	}
-	return leaving
+	return endpointsOf(leaving)
+}
+
+func endpointsOf(of []candidate) []dataplane.Endpoint {
+	out := make([]dataplane.Endpoint, len(of))
+	for i, c := range of {
+		out[i] = c.Endpoint
+	}
+	return out
 }

@@ -13,11 +13,17 @@
 // A changed Pod therefore costs what the Services that select it cost, however
 // many others there are. Stats counts it.
 //
+// A changed Node costs the Services with trafficDistribution that have a Pod on
+// it, and only when its zone is another one.
+//
 // The slices are those that the EndpointSlice controller of a cluster would
-// write, but for their names, which are a function of their contents here, and
-// for topology hints, which are not written yet. Package balance
-// decides which endpoints get traffic; this one only says what they are. It
-// does no I/O and knows no kernel.
+// write, with three differences: their names are a function of their contents;
+// endpoints have a zone only where the Service has trafficDistribution, which
+// gives them hints too; and the weights of Pods stand in an annotation, see
+// WeightsAnnotation. Nothing is done for the annotation
+// service.kubernetes.io/topology-mode. Package balance decides which endpoints
+// get traffic; this one only says what they are. It does no I/O and knows no
+// kernel.
 //
 // In the flow: cluster.Store → endpoints → balance.
 package endpoints

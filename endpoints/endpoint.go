@@ -36,6 +36,7 @@ func sameEndpoint(a, b *corev1.Pod) bool {
 		a.Spec.NodeName == b.Spec.NodeName &&
 		a.Spec.Hostname == b.Spec.Hostname &&
 		a.Spec.Subdomain == b.Spec.Subdomain &&
+		sameWeight(a, b) &&
 		slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, samePorts) &&
 		slices.EqualFunc(a.Spec.InitContainers, b.Spec.InitContainers, samePorts)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 )
 
-// Index holds Services, Pods and EndpointSlices, and resolves the first to the
-// last. Objects given to it are shared: nobody may change them afterwards; an
+// Index holds Services, Pods, EndpointSlices and the zones of Nodes, and resolves
+// Services to slices. Objects given to it are shared: nobody may change them afterwards; an
 // object with the name of one it holds replaces that. It is not safe for
 // concurrent use: the agent owns it.
 type Index struct {
@@ -27,12 +27,15 @@ type Index struct {
 	// givenTo is the way back.
 	given   map[types.NamespacedName][]*discoveryv1.EndpointSlice
 	givenTo map[types.NamespacedName]types.NamespacedName
-	stats   Stats
+	// zones are those of the Nodes; distributed are the Services they matter to.
+	zones       zones
+	distributed map[*service]struct{}
+	stats       Stats
 }
 
 // Stats counts what changes cost, from the making of the Index on.
 type Stats struct {
-	// Changes is the number of Pods set or deleted.
+	// Changes is the number of Pods set or deleted, and of changed zones.
 	Changes uint64
 	// Visited is the number of Services that were looked at because of them.
 	Visited uint64
@@ -50,6 +53,9 @@ func New() *Index {
 		services: map[types.NamespacedName]*service{},
 		given:    map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
 		givenTo:  map[types.NamespacedName]types.NamespacedName{},
+
+		zones:       zones{},
+		distributed: map[*service]struct{}{},
 	}
 }
 
@@ -137,6 +143,7 @@ func (x *Index) SetService(object *corev1.Service) {
 func (x *Index) DeleteService(name types.NamespacedName) {
 	if s := x.services[name]; s != nil {
 		x.disown(s)
+		delete(x.distributed, s)
 		delete(x.services, name)
 	}
 }
@@ -191,7 +198,7 @@ func (x *Index) Resolve(name types.NamespacedName) []*discoveryv1.EndpointSlice 
 		for p := range s.pods {
 			selected = append(selected, p.object)
 		}
-		s.resolved, s.fresh = slicesFor(s.object, selected), true
+		s.resolved, s.fresh = slicesFor(s.object, selected, x.zones), true
 		x.stats.Built++
 	}
 	if len(given) == 0 {
@@ -239,6 +246,8 @@ func (x *Index) apply(e cluster.Event) []types.NamespacedName {
 	case *corev1.Service:
 		x.SetService(object)
 		return []types.NamespacedName{name}
+	case *corev1.Node:
+		return x.SetNode(object)
 	case nil:
 		return x.remove(e.Object)
 	}
@@ -254,6 +263,8 @@ func (x *Index) remove(ref cluster.Ref) []types.NamespacedName {
 	case cluster.Service:
 		x.DeleteService(ref.NamespacedName)
 		return []types.NamespacedName{ref.NamespacedName}
+	case cluster.Node:
+		return x.DeleteNode(ref.Name)
 	}
 	return nil
 }

@@ -85,6 +85,11 @@ func (x *Index) adopt(s *service, object *corev1.Service) {
 		x.file(s)
 	}
 	s.object, s.fresh, s.resolved = object, false, nil
+	if near, _ := distributes(object); near {
+		x.distributed[s] = struct{}{}
+	} else {
+		delete(x.distributed, s)
+	}
 }
 
 // disown takes the Service's selector out of the index.

@@ -30,16 +30,24 @@ type group struct {
 }
 
 // slicesFor makes the EndpointSlices of a Service from the Pods it selects, in
-// any order: one or more for each family and set of ports. It depends on
-// nothing else, so that the same objects always give the same slices. A Service
+// any order, and the zones of nodes: one or more for each family and set of
+// ports. It depends on nothing else, so that the same objects always give the
+// same slices. A Service
 // without any endpoint in a family has one empty slice, as in a cluster.
-func slicesFor(svc *corev1.Service, pods []*corev1.Pod) []*discoveryv1.EndpointSlice {
+func slicesFor(svc *corev1.Service, pods []*corev1.Pod, zs zones) []*discoveryv1.EndpointSlice {
 	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return !hasEndpoint(p) })
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	var out []*discoveryv1.EndpointSlice
 	for _, family := range families(svc) {
+		shares := weightsOf(pods, family)
 		for _, g := range groups(svc, pods, family) {
-			out = append(out, pack(svc, family, g)...)
+			for i := range g.endpoints {
+				zs.place(svc, &g.endpoints[i])
+			}
+			for _, slice := range pack(svc, family, g) {
+				slice.Annotations = annotations(slice.Endpoints, shares)
+				out = append(out, slice)
+			}
 		}
 	}
 	return out
