@@ -14,11 +14,16 @@ import (
 // counts chances: 31 bits.
 const resolution = 1 << 31
 
-// pickChains are the chains that choose an endpoint of a set, deepest first. Up
-// to a bucket of endpoints are a list of rules, each taken with the chance that
-// gives its endpoint the right share of what the rules before it left over; more
-// are split into parts that are chosen the same way, so that the rules a packet
-// meets grow with the logarithm of their number. The last rule of each list is
+// flat is how many endpoints stay a list. It is more than a bucket, because most
+// Services have about ten endpoints: one chain instead of three loads a third
+// faster, and costs a packet one rule more on average.
+const flat = 16
+
+// pickChains are the chains that choose an endpoint of a set, deepest first. A
+// few endpoints are a list of rules, each taken with the chance that gives its
+// endpoint the right share of what the rules before it left over; more are split
+// into parts that are chosen the same way, so that the rules a packet meets grow
+// with the logarithm of their number. The last rule of each list is
 // unconditional: rounding cannot let a packet through.
 func pickChains(s dataplane.EndpointSet) []xtables.Chain {
 	p := picker{set: s}
@@ -53,11 +58,11 @@ func (p *picker) chain(path string, eps []dataplane.Endpoint, first []string) {
 	p.chains = append(p.chains, xtables.Chain{Table: xtables.NAT, Name: setChain(p.set.Name, path), For: p.set.Service, Rules: rules})
 }
 
-// split cuts endpoints into at most a bucket of parts of equal length; up to a
-// bucket of endpoints into single ones.
+// split cuts endpoints into at most a bucket of parts of equal length; few
+// endpoints into single ones.
 func split(eps []dataplane.Endpoint) [][]dataplane.Endpoint {
 	n := len(eps)
-	if n > bucket {
+	if n > flat {
 		n = min(bucket, (len(eps)+bucket-1)/bucket)
 	}
 	parts := make([][]dataplane.Endpoint, n)

@@ -52,7 +52,8 @@ func TestExactShares(t *testing.T) {
 		most    int
 	}{
 		{"1", equalWeights(1), 1}, {"2", equalWeights(2), 2}, {"3", equalWeights(3), 3}, {"7", equalWeights(7), 7},
-		{"64", equalWeights(64), 16}, {"65", equalWeights(65), 18}, {"1000", equalWeights(1000), 26},
+		{"10", equalWeights(10), 10}, {"16", equalWeights(16), 16}, {"17", equalWeights(17), 9},
+		{"64", equalWeights(64), 16}, {"65", equalWeights(65), 17}, {"1000", equalWeights(1000), 32},
 		{"weights", []uint16{1, 2, 3, 65535, 4, 1, 7, 9, 10, 11}, 10},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -69,6 +70,16 @@ func TestExactShares(t *testing.T) {
 				t.Errorf("a packet meets %d rules, want at most %d", w.met, tc.most)
 			}
 		})
+	}
+}
+
+// TestOneChain proves that a Service of the common size has one chain for its
+// endpoints, and one of more than that has parts.
+func TestOneChain(t *testing.T) {
+	for endpoints, want := range map[int]int{1: 1, 10: 1, flat: 1, flat + 1: 4} {
+		if got := len(pickChains(setOf(equalWeights(endpoints)...))); got != want {
+			t.Errorf("%d endpoints have %d chains, want %d", endpoints, got, want)
+		}
 	}
 }
 
