@@ -23,6 +23,7 @@ import (
 //
 //	node [-exit N] [-in FILE] COMMAND…   runs COMMAND in the script's node
 //	snapshot FILE                        dumps all kernel state of the node
+//	large N FILE [SERVICE ENDPOINT]      writes a manifest of N Services
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"toyproxy": main, pods.StandInName: main})
 }
@@ -33,7 +34,7 @@ func TestScripts(t *testing.T) {
 		Dir:   "testdata/script",
 		Setup: startNode,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"node": nodeCommand, "snapshot": snapshotCommand,
+			"node": nodeCommand, "snapshot": snapshotCommand, "large": largeCommand,
 		},
 		Condition:          condition,
 		RequireUniqueNames: true,
