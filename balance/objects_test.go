@@ -143,9 +143,17 @@ func texts(problems []cluster.Problem) []string {
 	return out
 }
 
-func equal(t *testing.T, what string, got, want []string) {
+func equal[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+		t.Errorf("%s:\n got %v\nwant %v", what, lines(got), lines(want))
 	}
+}
+
+func lines[T any](of []T) string {
+	var out []string
+	for _, v := range of {
+		out = append(out, fmt.Sprint(v))
+	}
+	return strings.Join(out, "\n     ")
 }
