@@ -33,8 +33,22 @@ type Agent struct {
 	// Others are the backends that are not in use: what they left is removed
 	// once Backend's rules stand.
 	Others []Leftover
+	// Flows removes the tracked flows that are stale once Backend's rules stand;
+	// nil where they are to stay.
+	Flows Flows
 	// Record keeps the live objects for other processes; may be nil.
 	Record Recorder
+}
+
+// Flows finds the tracked flows that a table makes stale, as conntrack.Cleaner
+// does.
+type Flows interface {
+	// Expect is told the table before its rules are written, so that its flows
+	// are known for ours however the pass ends.
+	Expect(context.Context, dataplane.Table) error
+	// Plan reads the kernel's flows and plans to remove those that the table
+	// makes stale; its rules have to stand.
+	Plan(context.Context, dataplane.Table) (dataplane.Plan, error)
 }
 
 // Recorder keeps the live objects of a node where other processes find them.
@@ -51,18 +65,23 @@ type Leftover interface {
 }
 
 // Plan is everything one pass would do, in order: create Pods, program the
-// backend, remove what other backends left, delete Pods.
+// backend, remove what other backends left, remove stale flows, delete Pods.
 type Plan struct {
 	Desired
 	// Create, Rules, Leftovers and Delete are the steps in their order.
 	Create, Rules, Leftovers, Delete dataplane.Plan
-	agent                            *Agent
-	input                            Input
+	// Flows is the removal of stale flows. Which those are is not known before
+	// the rules stand: Apply fills it in, between Leftovers and Delete, and it has
+	// no part in Changes. ReadFlows fills it in for those who only look.
+	Flows      dataplane.Plan
+	agent      *Agent
+	input      Input
+	programmed bool
 }
 
 // Plan reads the node and returns what has to change. It writes nothing.
 func (a *Agent) Plan(ctx context.Context, in Input) (*Plan, error) {
-	p := &Plan{agent: a, input: in, Create: dataplane.Plans(nil), Delete: dataplane.Plans(nil)}
+	p := &Plan{agent: a, input: in, Create: dataplane.Plans(nil), Delete: dataplane.Plans(nil), Flows: dataplane.Plans(nil)}
 	living := in.Objects.Pods
 	if a.Pods != nil {
 		pp, err := a.Pods.Plan(ctx, living)
@@ -110,11 +129,12 @@ func (p *Plan) Changes() []dataplane.Change {
 
 // Remarks lists what all steps have to tell.
 func (p *Plan) Remarks() []string {
-	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Remarks()
+	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Flows, p.Delete}.Remarks()
 }
 
 // Apply makes the changes. When some Pods cannot be made the others are, the
-// rules follow what really lives, and the error names those that failed.
+// rules follow what really lives, and the error names those that failed. Flows
+// that cannot be removed stop nothing else either.
 func (p *Plan) Apply(ctx context.Context) error {
 	podsErr := p.Create.Apply(ctx)
 	if podsErr != nil {
@@ -122,12 +142,65 @@ func (p *Plan) Apply(ctx context.Context) error {
 			return errors.Join(podsErr, err)
 		}
 	}
-	err := dataplane.Plans{p.Rules, p.Leftovers, p.Delete}.Apply(ctx)
+	err := p.applyRules(ctx)
+	p.programmed = err == nil
 	if rec := p.agent.Record; rec != nil {
 		err = errors.Join(err, rec.Record(ctx, p.Desired))
 	}
 	return errors.Join(podsErr, err)
 }
+
+// Programmed tells whether Apply came to its end but for Pods that could not be
+// made: the rules are those of the Pods that live.
+func (p *Plan) Programmed() bool { return p.programmed }
+
+// applyRules makes the changes that come after the Pods of the node live.
+func (p *Plan) applyRules(ctx context.Context) error {
+	var flowsErr error
+	if f := p.agent.Flows; f != nil {
+		flowsErr = f.Expect(ctx, p.Table)
+	}
+	if err := (dataplane.Plans{p.Rules, p.Leftovers}).Apply(ctx); err != nil {
+		return errors.Join(flowsErr, err)
+	}
+	if err := p.ReadFlows(ctx); err != nil {
+		flowsErr = errors.Join(flowsErr, err)
+	} else {
+		flowsErr = errors.Join(flowsErr, p.Flows.Apply(ctx))
+	}
+	return errors.Join(flowsErr, p.Delete.Apply(ctx))
+}
+
+// ReadFlows fills in Flows with what the table makes stale of the flows there are
+// now. A kernel that cannot list its flows leaves it without changes, and with a
+// remark.
+func (p *Plan) ReadFlows(ctx context.Context) error {
+	if p.agent.Flows == nil {
+		return nil
+	}
+	plan, err := p.agent.Flows.Plan(ctx, p.Table)
+	switch {
+	case errors.Is(err, dataplane.ErrUnsupported):
+		p.Flows = unknownFlows{err.Error()}
+	case err != nil:
+		return fmt.Errorf("plan of the stale flows: %w", err)
+	default:
+		p.Flows = plan
+	}
+	return nil
+}
+
+// unknownFlows is the plan for flows that cannot be read.
+type unknownFlows struct{ why string }
+
+// Changes is empty.
+func (unknownFlows) Changes() []dataplane.Change { return nil }
+
+// Apply does nothing.
+func (unknownFlows) Apply(context.Context) error { return nil }
+
+// Remarks says why nothing is done.
+func (u unknownFlows) Remarks() []string { return []string{u.why} }
 
 // replan drops the Pods that do not live from what the rules are made for.
 func (p *Plan) replan(ctx context.Context) error {

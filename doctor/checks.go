@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -55,6 +57,9 @@ func stateDir(dir string) Finding {
 
 // engines tries both iptables engines for both families.
 func engines(ctx context.Context) []Finding {
+	if os.Geteuid() != 0 {
+		return []Finding{notKnown(checkNFT), notKnown(checkLegacy)}
+	}
 	var out []Finding
 	for _, e := range []xtables.Engine{xtables.NFT, xtables.Legacy} {
 		check := checkNFT
@@ -65,9 +70,9 @@ func engines(ctx context.Context) []Finding {
 		err6 := xtables.Tool{Engine: e, Family: dataplane.IPv6}.Probe(ctx)
 		switch {
 		case err4 != nil:
-			out = append(out, Finding{check, Missing, err4.Error(), "install the package iptables, or use the other engine"})
+			out = append(out, lacking(check, err4, "install the package iptables, or use the other engine"))
 		case err6 != nil:
-			out = append(out, Finding{check, OK, "IPv4 only: " + err6.Error(), ""})
+			out = append(out, Finding{check, OK, "IPv4 only: " + lacking(check, err6, "").Detail, ""})
 		default:
 			out = append(out, Finding{check, OK, "IPv4 and IPv6", ""})
 		}
@@ -83,9 +88,27 @@ func engines(ctx context.Context) []Finding {
 	return out
 }
 
+// lacking tells of a backend that cannot work: what it lacks, of the kernel or of
+// the machine, and the cure.
+func lacking(check string, err error, mend string) Finding {
+	var u *dataplane.Unsupported
+	if errors.As(err, &u) {
+		return Finding{check, Missing, u.Missing + " is missing", cmp.Or(u.Mend, mend)}
+	}
+	return Finding{check, Missing, err.Error(), mend}
+}
+
+// notKnown is the finding where only root could find out.
+func notKnown(check string) Finding {
+	return Finding{check, Warning, "not known: only root may ask the kernel", "run it with sudo"}
+}
+
 func ipvsFeature(ctx context.Context) Finding {
+	if os.Geteuid() != 0 {
+		return notKnown(checkIPVS)
+	}
 	if err := ipvs.Probe(ctx); err != nil {
-		return Finding{checkIPVS, Missing, err.Error(), "use --backend iptables, or boot a kernel with IPVS"}
+		return lacking(checkIPVS, err, "use --backend iptables, or boot a kernel with IPVS")
 	}
 	return Finding{checkIPVS, OK, "the kernel has it", ""}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,8 @@ func doctorCommand() *cobra.Command {
 		Short: "What this kernel and machine can do, and what stands in the way",
 		Long: `Asks the kernel which backends can work here, and looks for what may disturb them:
 a live kube-proxy, rules of another iptables engine, settings. Changes nothing.
-Exits with 69 when no backend can work.`,
+Exits with 69 when no backend can work, and with 77 when it is not run by root:
+then it tells only what anybody may know.`,
 		Example: `  sudo toyproxy doctor`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +39,10 @@ Exits with 69 when no backend can work.`,
 					}
 				}
 			}
-			if !doctor.Usable(found) {
+			switch {
+			case os.Geteuid() != 0:
+				return exit(exitNeedsRoot, fmt.Errorf("doctor needs root to ask the kernel what it can do: run it with sudo"))
+			case !doctor.Usable(found):
 				return exit(exitUnsupported, fmt.Errorf("no backend can work on this kernel"))
 			}
 			return nil

@@ -61,6 +61,8 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRoot()
+	stderr := messages{os.Stderr}
+	root.SetErr(stderr)
 	root.SetArgs(args)
 	out := &watchedWriter{w: os.Stdout}
 	root.SetOut(out)
@@ -74,7 +76,7 @@ func run(args []string) int {
 	var coded *exitError
 	silent := errors.As(err, &coded) && coded.err == nil
 	if !silent {
-		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		fmt.Fprintf(stderr, "Error: %v\n", err)
 	}
 	return exitCode(err)
 }

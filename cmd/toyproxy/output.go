@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -65,15 +66,31 @@ func (c columns) row(cells ...string) {
 
 func (c columns) flush() error { return c.w.Flush() }
 
-// printable replaces control characters, so that text from a manifest cannot
-// move the cursor or forge a line.
+// printable replaces control characters, so that text from a manifest or from a
+// program cannot move the cursor or forge a line.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return '?'
 		}
 		return r
 	}, s)
+}
+
+// messages is where messages to people go: of the control characters it lets
+// pass only ends of lines. No message is split over two calls.
+type messages struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (m messages) Write(b []byte) (int, error) {
+	lines := strings.Split(string(b), "\n")
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	if _, err := io.WriteString(m.w, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // problemJSON is the stable form of a problem.

@@ -45,11 +45,11 @@ Changes nothing.`,
 			if err != nil {
 				return err
 			}
-			changes := p.Changes()
+			changes := p.findings()
 			if out.isJSON() {
 				err = printJSON(cmd.OutOrStdout(), makePlanJSON(&nf, p, changes))
 			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", p.source.description)
+				fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", printable(p.source.description))
 				printProblems(cmd.ErrOrStderr(), p.Problems)
 				printRemarks(cmd.ErrOrStderr(), p.Remarks())
 				printChanges(cmd.OutOrStdout(), changes, !brief)
@@ -82,8 +82,8 @@ func verifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Compare the kernel with the desired state",
 		Long: `Finds what somebody else changed: a rule deleted, a chain flushed, a jump gone, a
-virtual or real server, a weight, an address, a Pod. Exits with 3 and the list
-when it found any. 'toyproxy sync' repairs exactly that.`,
+virtual or real server, a weight, an address, a Pod; and tracked flows that lead
+where no new one would. Exits with 3 and the list when it found any. 'toyproxy sync' repairs exactly that.`,
 		Example: `  sudo toyproxy verify && echo the kernel is as it should be`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,7 +91,7 @@ when it found any. 'toyproxy sync' repairs exactly that.`,
 			if err != nil {
 				return err
 			}
-			changes := p.Changes()
+			changes := p.findings()
 			w := cmd.OutOrStdout()
 			switch {
 			case out.isJSON():
@@ -129,5 +129,14 @@ func readNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, what string) 
 	if err := enterNamespace(nf.netns.value); err != nil {
 		return nil, err
 	}
-	return planNode(cmd, src, nf, nf.scope())
+	p, err := planNode(cmd, src, nf, nf.scope())
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ReadFlows(cmd.Context())
+}
+
+// findings are the changes of a plan and the flows that are stale already.
+func (p *nodePlan) findings() []dataplane.Change {
+	return append(p.Changes(), p.Flows.Changes()...)
 }

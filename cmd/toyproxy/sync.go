@@ -57,6 +57,7 @@ type syncJSON struct {
 	Frontends int                `json:"frontends"`
 	Endpoints int                `json:"endpoints"`
 	Changes   []dataplane.Change `json:"changes"`
+	Flows     []dataplane.Change `json:"flows"`
 	Problems  []problemJSON      `json:"problems"`
 	Notes     []string           `json:"notes"`
 }
@@ -77,7 +78,7 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		return err
 	}
 	if !o.json {
-		fmt.Fprintf(stdout, "manifests  %s\n", p.source.description)
+		fmt.Fprintf(stdout, "manifests  %s\n", printable(p.source.description))
 		printProblems(stderr, p.Problems)
 		printRemarks(stderr, p.Remarks())
 	}
@@ -88,18 +89,21 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		changes = nil
 	case !o.dryRun:
 		applyErr = p.Apply(ctx)
+		if !o.json {
+			printRemarks(stderr, dataplane.Remarks(p.Flows))
+		}
 	}
 	switch {
 	case o.json:
 		err = printJSON(stdout, syncJSON{
 			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun, Error: text(applyErr),
 			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
-			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
-	case applyErr != nil:
+			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Flows: nonNil(p.Flows.Changes()), Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
+	case applyErr != nil && !p.Programmed():
 	case o.dryRun:
 		printChanges(stdout, changes, true)
 	default:
-		report(stdout, nf, p, time.Since(start))
+		report(stdout, nf, p, closing(applyErr, time.Since(start)))
 	}
 	if applyErr != nil {
 		return applyErr
@@ -118,10 +122,19 @@ func text(err error) string {
 	return err.Error()
 }
 
+// closing is the last line of a report.
+func closing(err error, took time.Duration) string {
+	if err != nil {
+		return fmt.Sprintf("Done in %.2fs, but not every Pod is as it should be: see the error.", took.Seconds())
+	}
+	return fmt.Sprintf("Ready in %.2fs. Not watching: run sync again after a change.", took.Seconds())
+}
+
 // report prints what sync did: at most six lines and one command to try.
-func report(w io.Writer, nf *nodeFlags, p *nodePlan, took time.Duration) {
+func report(w io.Writer, nf *nodeFlags, p *nodePlan, closing string) {
 	backend := nf.backend.resolve()
-	if len(p.Changes()) == 0 {
+	flows := len(p.Flows.Changes())
+	if len(p.Changes()) == 0 && flows == 0 {
 		fmt.Fprintf(w, "ok         nothing changed: %s\n", tally(p.Plan, backend))
 		return
 	}
@@ -134,7 +147,10 @@ func report(w io.Writer, nf *nodeFlags, p *nodePlan, took time.Duration) {
 	if n := len(p.Leftovers.Changes()); n > 0 {
 		line("leftovers", p.Leftovers, "of other backends removed")
 	}
-	fmt.Fprintf(w, "Ready in %.2fs. Not watching: run sync again after a change.\n", took.Seconds())
+	if flows > 0 {
+		line("flows", p.Flows, "that led where no new one would, removed")
+	}
+	fmt.Fprintln(w, closing)
 	if try := p.suggestion(); try != "" {
 		fmt.Fprintf(w, "\nTry:   %s\nUndo:  %s\n", try, p.undo())
 	}
