@@ -90,6 +90,22 @@ func (r *runtime) Remove(context.Context) (dataplane.Plan, error) {
 	return deed{r.diary, "remove Pods", nil}, nil
 }
 
+// flows notes what it is told, and plans to remove one.
+type flows struct {
+	diary *diary
+	err   error
+}
+
+func (f flows) Expect(context.Context, dataplane.Table) error {
+	f.diary.note("expect flows")
+	return nil
+}
+
+func (f flows) Plan(context.Context, dataplane.Table) (dataplane.Plan, error) {
+	f.diary.note("read flows")
+	return deed{f.diary, "remove flows", nil}, f.err
+}
+
 type record struct{ diary *diary }
 
 func (r record) Record(context.Context, Desired) error {
@@ -174,6 +190,45 @@ func TestRulesFollowThePodsThatLive(t *testing.T) {
 	}
 	if !slices.Contains(d.lines, "rules") || !slices.Contains(d.lines, "record") {
 		t.Errorf("effects %v: the good part was not done", d.lines)
+	}
+}
+
+func TestFlowsAfterTheRules(t *testing.T) {
+	broken := errors.New("no answer")
+	tests := []struct {
+		name    string
+		err     error
+		changes int
+		want    []string
+	}{
+		{"stale flows", nil, 1, []string{"create Pods", "expect flows", "rules", "leftovers", "read flows", "remove flows", "delete Pods", "record"}},
+		{"unreadable", broken, 0, []string{"create Pods", "expect flows", "rules", "leftovers", "read flows", "delete Pods", "record"}},
+		{"unsupported", &dataplane.Unsupported{Feature: "list of tracked flows"}, 0,
+			[]string{"create Pods", "expect flows", "rules", "leftovers", "read flows", "delete Pods", "record"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var d diary
+			a, _, _ := newAgent(&d)
+			a.Flows = flows{&d, tt.err}
+			p, err := a.Plan(t.Context(), input())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(p.Changes()); got != 4 || len(d.lines) != 0 {
+				t.Errorf("plan: %d changes, effects %v; stale flows are not known yet", got, d.lines)
+			}
+			unsupported := errors.Is(tt.err, dataplane.ErrUnsupported)
+			if err := p.Apply(t.Context()); (err != nil) != (tt.err != nil && !unsupported) {
+				t.Errorf("Apply: %v", err)
+			}
+			if !slices.Equal(d.lines, tt.want) {
+				t.Errorf("effects %v, want %v", d.lines, tt.want)
+			}
+			if len(p.Flows.Changes()) != tt.changes || len(p.Changes()) != 4 || (len(p.Remarks()) == 1) != unsupported {
+				t.Errorf("afterwards %d flows, %d changes, remarks %v", len(p.Flows.Changes()), len(p.Changes()), p.Remarks())
+			}
+		})
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/podnet"
@@ -207,6 +208,9 @@ func (sc scope) rulesDir() string {
 	return sc.stateDir
 }
 
+// flowsJournal is the file that remembers frontends for the removal of flows.
+func (sc scope) flowsJournal() string { return filepath.Join(sc.rulesDir(), "frontends.json") }
+
 // lockWait is how long a command waits for another one to finish.
 const lockWait = 30 * time.Second
 
@@ -253,7 +257,8 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 		return nil, err
 	}
 	backend := nf.backend.resolve()
-	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc)}
+	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc),
+		Flows: conntrack.New(conntrack.Config{Virtual: backend == backendIPVS, Journal: sc.flowsJournal()})}
 	if backend == backendIPTables {
 		a.Others = []agent.Leftover{ipvsLeftover(nf, sc)}
 	}
@@ -300,7 +305,7 @@ func forgetState(sc scope) error {
 	if sc.pod {
 		return os.RemoveAll(sc.rulesDir())
 	}
-	errs = append(errs, state.ForgetLast(sc.stateDir))
+	errs = append(errs, state.ForgetLast(sc.stateDir), os.RemoveAll(sc.flowsJournal()))
 	for _, dir := range []string{"pod-rules", "services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
 	}

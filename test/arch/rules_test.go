@@ -22,6 +22,7 @@ var rules = []rule{
 	// is missing a field in dataplane.Table.
 	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go"},
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
+	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/xtables dataplane/sysctl"},
 	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go"},
 	{dir: "podnet", imports: "dataplane dataplane/sysctl", io: "*"},
