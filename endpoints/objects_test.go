@@ -112,6 +112,8 @@ func set(x *endpoints.Index, object any) {
 		x.SetService(o)
 	case *discoveryv1.EndpointSlice:
 		x.SetSlice(o)
+	case *corev1.Node:
+		x.SetNode(o)
 	}
 }
 

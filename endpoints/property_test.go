@@ -22,12 +22,14 @@ type world struct {
 	pods     map[types.NamespacedName]*corev1.Pod
 	services map[types.NamespacedName]*corev1.Service
 	given    map[types.NamespacedName]*discoveryv1.EndpointSlice
+	nodes    map[types.NamespacedName]*corev1.Node
 }
 
 func newWorld() *world {
 	return &world{
 		x: endpoints.New(), pods: map[types.NamespacedName]*corev1.Pod{},
 		services: map[types.NamespacedName]*corev1.Service{}, given: map[types.NamespacedName]*discoveryv1.EndpointSlice{},
+		nodes: map[types.NamespacedName]*corev1.Node{},
 	}
 }
 
@@ -42,6 +44,9 @@ func (w *world) fresh() *endpoints.Index {
 	}
 	for _, s := range w.given {
 		x.SetSlice(s)
+	}
+	for _, n := range w.nodes {
+		x.SetNode(n)
 	}
 	return x
 }
@@ -66,7 +71,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		addrs("10.0.0.9", "fd00::9"), containerPort("web", 80, "TCP"), containerPort("web", 8080, "TCP"),
 		func(p *corev1.Pod) { p.Status.PodIP = "" },
 		func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "h", "a" },
-		func(p *corev1.Pod) { p.Spec.NodeName = "n1" },
+		on("n1"), on("n2"), weight("5"), weight("none"),
 	} {
 		if rapid.IntRange(0, 3).Draw(t, "edit") == 0 {
 			edit(p)
@@ -79,7 +84,7 @@ func drawService(t *rapid.T) *corev1.Service {
 	s := newService(anyName.Draw(t, "service"), anyLabels.Draw(t, "selector"))
 	s.Namespace = anyNamespace.Draw(t, "namespace")
 	for _, edit := range []func(*corev1.Service){
-		dual, notReadyToo, target("web", "TCP"),
+		dual, notReadyToo, target("web", "TCP"), distribute("PreferClose"), distribute("PreferSameNode"),
 		func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
 		func(s *corev1.Service) { s.Spec.Selector = nil },
 	} {
@@ -130,6 +135,28 @@ func (w *world) podEvent(t *rapid.T, name types.NamespacedName, next *corev1.Pod
 		}
 		if !told && !cmp.Equal(before[svcName], now.Resolve(svcName)) {
 			t.Fatalf("%v changed with %v and nobody was told", svcName, name)
+		}
+	}
+}
+
+// nodeEvent sets a Node, or with nil deletes it. The Services said to be
+// affected are those whose slices changed, and no others.
+func (w *world) nodeEvent(t *rapid.T, name types.NamespacedName, next *corev1.Node) {
+	before := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}
+	for name := range w.services {
+		before[name] = w.x.Resolve(name)
+	}
+	var told []types.NamespacedName
+	if next == nil {
+		delete(w.nodes, name)
+		told = w.x.DeleteNode(name.Name)
+	} else {
+		w.nodes[name] = next
+		told = w.x.SetNode(next)
+	}
+	for name := range w.services {
+		if changed := !cmp.Equal(before[name], w.x.Resolve(name)); changed != slices.Contains(told, name) {
+			t.Fatalf("%v changed: %t, told: %v", name, changed, told)
 		}
 	}
 }
@@ -201,7 +228,12 @@ func TestIncrementalEqualsFromScratch(t *testing.T) {
 				delete(w.given, name)
 				w.x.DeleteSlice(name)
 			},
-			"": func(t *rapid.T) { w.check(t) },
+			"set node": func(t *rapid.T) {
+				n := newNode(rapid.SampledFrom([]string{"n1", "n2"}).Draw(t, "node"), rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone"))
+				w.nodeEvent(t, key("", n.Name), n)
+			},
+			"delete node": func(t *rapid.T) { w.nodeEvent(t, pick(t, w.nodes), nil) },
+			"":            func(t *rapid.T) { w.check(t) },
 		})
 	})
 }
