@@ -67,7 +67,8 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 	}
 	var found []cluster.Problem
 	d.Table, found = balance.Build(balance.Node{
-		Name: node.Name, PodRanges: node.PodRanges, ServiceRanges: node.ServiceRanges, Addrs: node.Addrs,
+		Name: node.Name, Zone: balance.ZoneOf(objs.Nodes, node.Name), Primary: balance.PrimaryAddrs(objs.Nodes, node.Name),
+		PodRanges: node.PodRanges, ServiceRanges: node.ServiceRanges, Addrs: node.Addrs,
 	}, objs.Services, func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
 	d.Problems = append(append(d.Problems, in.Problems...), place(found, in.Locate)...)
 	return d
