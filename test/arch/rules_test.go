@@ -24,6 +24,7 @@ var rules = []rule{
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
 	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/xtables dataplane/sysctl"},
+	{dir: "dataplane/nftables", imports: "dataplane", io: "kernel.go"},
 	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go"},
 	{dir: "podnet", imports: "dataplane dataplane/sysctl", io: "*"},
 

@@ -1,0 +1,178 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Config says how a Backend works. The zero Config is a good one.
+type Config struct {
+	// Families limits the work to these families; nil means both.
+	Families []dataplane.Family
+}
+
+// Backend implements dataplane.Backend with a table of nftables a family.
+type Backend struct {
+	config Config
+
+	mu     sync.Mutex
+	probed bool
+}
+
+// New returns a backend. It does nothing yet: what the kernel can do is tried
+// by the first call of Plan.
+func New(c Config) *Backend {
+	if c.Families == nil {
+		c.Families = []dataplane.Family{dataplane.IPv4, dataplane.IPv6}
+	}
+	return &Backend{config: c}
+}
+
+// Render returns the tables as text for nft -f, those of both families in one.
+// Nothing of it depends on the kernel: rows are numbered as a first Apply does.
+func (b *Backend) Render(t dataplane.Table) (string, error) {
+	var out strings.Builder
+	for _, f := range b.config.Families {
+		if len(t.ForFamily(f).Frontends) == 0 {
+			continue
+		}
+		if out.Len() == 0 {
+			out.WriteString("# nft -f\n")
+		}
+		out.WriteString(build(t, f).text())
+	}
+	return out.String(), nil
+}
+
+// Plan reads our tables and returns what has to change.
+func (b *Backend) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
+	if err := b.probe(); err != nil {
+		return nil, err
+	}
+	want := make([]layout, len(b.config.Families))
+	for i, f := range b.config.Families {
+		want[i] = build(t, f)
+	}
+	return newPlan(ctx, want)
+}
+
+// Remove plans to take away our tables. A kernel without nftables has none.
+func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
+	want := make([]layout, len(b.config.Families))
+	for i, f := range b.config.Families {
+		want[i] = layout{family: f}
+	}
+	p, err := newPlan(ctx, want)
+	if errors.Is(err, dataplane.ErrUnsupported) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return &plan{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Leftovers plans to take away what this backend made, while another one is in
+// use: our tables are nobody else's.
+func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) { return b.Remove(ctx) }
+
+// probe tries once what the kernel can do.
+func (b *Backend) probe() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.probed {
+		return nil
+	}
+	err := locked(func(s *socket) error {
+		for _, f := range b.config.Families {
+			if err := s.probe(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.probed = err == nil
+	return err
+}
+
+// newPlan reads the kernel and compares.
+func newPlan(ctx context.Context, want []layout) (*plan, error) {
+	p := &plan{want: want}
+	err := locked(func(s *socket) (err error) {
+		p.deltas, err = s.differences(ctx, want)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// differences reads the tables of all families and compares.
+func (s *socket) differences(ctx context.Context, want []layout) ([]delta, error) {
+	var out []delta
+	for _, l := range want {
+		have, err := s.read(ctx, l.family)
+		if err != nil {
+			return nil, err
+		}
+		d, err := difference(l, have)
+		if err != nil {
+			return nil, fmt.Errorf("rules of table %s %s: %w", ipText(l.family), tableName, err)
+		}
+		if !d.empty() {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// plan is what has to change in our tables.
+type plan struct {
+	want   []layout
+	deltas []delta
+}
+
+// tries is how often a plan is made again when somebody else has changed our
+// table since it was made, or while it was applied.
+const tries = 4
+
+// Apply makes the changes. When the kernel is not any more as the plan has
+// found it, the plan is made anew: so it may be applied twice.
+func (p *plan) Apply(ctx context.Context) error {
+	deltas := p.deltas
+	return locked(func(s *socket) (err error) {
+		for range tries {
+			if err = s.applyAll(ctx, deltas); err == nil || !outdated(err) {
+				return err
+			}
+			var failed error
+			if deltas, failed = s.differences(ctx, p.want); failed != nil {
+				return errors.Join(err, failed)
+			}
+		}
+		return err
+	})
+}
+
+func (s *socket) applyAll(ctx context.Context, deltas []delta) error {
+	for _, d := range deltas {
+		if err := s.apply(ctx, d); err != nil {
+			return fmt.Errorf("change of table %s %s: %w", ipText(d.family), tableName, err)
+		}
+	}
+	return nil
+}
+
+// outdated reports an error that says that something was there already, was
+// not there any more, or was in use.
+func outdated(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY)
+}

@@ -1,0 +1,51 @@
+// Package nftables is the backend that makes the kernel match a table with one
+// table of nftables a family, "ip toyproxy" and "ip6 toyproxy", over netlink.
+//
+// It decides no policy and reads no Kubernetes object: the table has every
+// decision in it. Whatever is in a table of that name is ours; nothing else of
+// nftables is read or touched, and no program is started.
+//
+//	dataplane.Table ─▶ layout (pure) ─▶ delta (pure) ─▶ transactions ─▶ kernel
+//
+// # Shape of the rules
+//
+// No packet's way depends on how many Services there are. Set "frontends" says
+// whether an address, protocol and port are dialled by clients at all. Behind
+// it a packet is told by its source; a frontend whose fate is not the same for
+// all sources is in a set for each exception (build.go, chains.go). Then the
+// frontend is in the set "svcN" of those with N endpoints, which leads to chain
+// "nN": one rule that draws a number below N and takes address and port from
+// map "endpoints", whose key is the frontend with the number of a row (rows.go).
+// So one endpoint more is a new row and another set for its frontends, and no
+// rule: the kernel checks the whole table when a transaction has a jump in it.
+// Frontends with more than 32 endpoints, or with affinity, go through a map of
+// chains instead, so that no packet tries more than 32 sets.
+//
+// Each frontend has rows of its own, also where several share a set of
+// endpoints, and a NodePort has some for every address of the node. A number for
+// the set in between would save rows, but nft 1.0.6 aborts when it lists a map
+// inside a map, and a number kept in the packet's mark would cost others their
+// mark; a row costs 100 bytes of the kernel.
+//
+// With affinity, every endpoint has a set of the clients it has served, which
+// the kernel fills and lets time out, and a chain that adds to it. All sets of
+// one Service and protocol share them. A set's chain looks for the client at
+// each of its endpoints, so an endpoint that is in the set no more has no say.
+//
+// Shares by weight are exact to one row of 1,024 (see mostRows).
+//
+// # Order of effects
+//
+// Rows of one frontend are numbered without a gap, otherwise as the kernel has
+// them already (difference.go). What a change adds comes before what leads to
+// it, what it takes away goes after that, and a moment later: see stages.go.
+//
+// # Limits
+//
+// A packet that another table drops stays dropped: nftables has no way to
+// overrule a FORWARD chain of iptables with the policy DROP. Plans read the
+// whole table; they do not follow events.
+//
+// kernel.go does the I/O; everything else is pure. docs/packet-path.md draws the
+// way of a packet.
+package nftables

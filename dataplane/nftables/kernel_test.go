@@ -1,0 +1,56 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
+
+// node returns the node of a lab, with a kernel that has what we need.
+func newLab(t testing.TB, opts ...lab.Option) *lab.Lab {
+	t.Helper()
+	l := lab.New(t, opts...)
+	l.Node.Do(func() {
+		if err := New(Config{}).probe(); errors.Is(err, dataplane.ErrUnsupported) {
+			lab.Skip(t, err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	})
+	return l
+}
+
+// plan makes a plan and ends the test if it cannot.
+func planOf(t testing.TB, b *Backend, table dataplane.Table) dataplane.Plan {
+	t.Helper()
+	p, err := b.Plan(context.Background(), table)
+	if err != nil {
+		t.Fatalf("plan: %v", err)
+	}
+	return p
+}
+
+// converge applies the plan for a table and requires that nothing is left to do.
+func converge(t testing.TB, b *Backend, table dataplane.Table) {
+	t.Helper()
+	if err := planOf(t, b, table).Apply(context.Background()); err != nil {
+		t.Fatalf("apply: %v", err)
+	}
+	for _, c := range planOf(t, b, table).Changes() {
+		t.Errorf("still to do after apply: %s\n%q", c, c.Lines)
+	}
+}
+
+// TestIdempotent proves that all shapes of rules are read back as they were
+// written: the second plan is empty.
+func TestIdempotent(t *testing.T) {
+	l := newLab(t, lab.WithPods(0))
+	b := New(Config{})
+	l.Node.Do(func() { converge(t, b, everyShape()) })
+}

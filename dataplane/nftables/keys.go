@@ -1,0 +1,94 @@
+package nftables
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Keys and data of elements are strings of bytes as the kernel has them in its
+// registers: every field is filled up to four bytes, addresses and ports are
+// big endian, the number of a row has the byte order of the machine.
+
+// rowSpan is how far apart the rows of the alternatives of one frontend begin.
+// No alternative has as many rows.
+const rowSpan = 1 << 16
+
+// frontendKey is address, protocol and port.
+func frontendKey(k dataplane.Key) string {
+	b := append(k.Addr.AsSlice(), byte(k.Protocol), 0, 0, 0)
+	return string(binary.BigEndian.AppendUint16(b, k.Port)) + "\x00\x00"
+}
+
+// rowKey is a frontend's key with the number of a row.
+func rowKey(frontend string, number uint32) string {
+	b := append(make([]byte, 0, len(frontend)+4), frontend...)
+	return string(binary.NativeEndian.AppendUint32(b, number))
+}
+
+// splitRow takes a row's key apart.
+func splitRow(key string) (frontend string, number uint32) {
+	n := len(key) - 4
+	return key[:n], binary.NativeEndian.Uint32([]byte(key[n:]))
+}
+
+// endpointData is address and port.
+func endpointData(a netip.AddrPort) string {
+	return string(binary.BigEndian.AppendUint16(a.Addr().AsSlice(), a.Port())) + "\x00\x00"
+}
+
+// addressKey is one address.
+func addressKey(a netip.Addr) string { return string(a.AsSlice()) }
+
+// pairKey is source and destination, both the same.
+func pairKey(a netip.Addr) string { return addressKey(a) + addressKey(a) }
+
+// allowedKey is the range of keys of a frontend with a range of sources.
+func allowedKey(frontend string, r netip.Prefix) (low, high string) {
+	first := r.Masked().Addr()
+	last := first.AsSlice()
+	for bit := r.Bits(); bit < 8*len(last); bit++ {
+		last[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return frontend + addressKey(first), frontend + string(last)
+}
+
+// reader takes fields off a key.
+type reader struct {
+	family dataplane.Family
+	left   string
+}
+
+func (r *reader) take(n int) string {
+	out := r.left[:n]
+	r.left = r.left[n:]
+	return out
+}
+
+func (r *reader) address() netip.Addr {
+	a, _ := netip.AddrFromSlice([]byte(r.take(r.family.Bits() / 8)))
+	return a
+}
+
+func (r *reader) protocol() dataplane.Protocol { return dataplane.Protocol(r.take(4)[0]) }
+
+func (r *reader) port() uint16 { return binary.BigEndian.Uint16([]byte(r.take(4))) }
+
+func (r *reader) number() uint32 { return binary.NativeEndian.Uint32([]byte(r.take(4))) }
+
+// rangeText writes the range of addresses from one to the end of a key.
+func rangeText(f dataplane.Family, first netip.Addr, end string) string {
+	n := f.Bits() / 8
+	if len(end) < n {
+		return first.String()
+	}
+	last, _ := netip.AddrFromSlice([]byte(end[len(end)-n:]))
+	for bits := f.Bits(); bits >= 0; bits-- {
+		p := netip.PrefixFrom(first, bits)
+		if _, high := allowedKey("", p); p.Masked().Addr() == first && high == addressKey(last) {
+			return prefixText(p)
+		}
+	}
+	return first.String() + "-" + last.String()
+}

@@ -1,0 +1,124 @@
+package nftables
+
+import "github.com/toyproxy/toyproxy/dataplane"
+
+// tableName is the name of our table in each family: whatever is in a table of
+// that name is ours.
+const tableName = "toyproxy"
+
+// Names of sets and maps that do not depend on what the table holds.
+const (
+	frontendsSet  = "frontends"
+	clusterIPsSet = "cluster-ips"
+	endpointsMap  = "endpoints"
+	stickyMap     = "sticky"
+	restrictedSet = "restricted"
+	allowedSet    = "allowed"
+	hairpinSet    = "hairpin"
+)
+
+// Names of chains that do not depend on what the table holds.
+const (
+	preroutingChain  = "prerouting"
+	outputChain      = "output"
+	postroutingChain = "postrouting"
+	servicesChain    = "services"
+	frontendChain    = "frontend"
+	refuseChain      = "refuse"
+)
+
+// layout is all that our table of one family holds; the zero layout of a family
+// is no table at all.
+type layout struct {
+	family dataplane.Family
+	sets   []set
+	chains []chain
+}
+
+func (l layout) empty() bool { return len(l.chains) == 0 }
+
+// kind says what the elements of a set are.
+type kind uint8
+
+const (
+	// frontendKeys: address, protocol, port.
+	frontendKeys kind = iota
+	// addresses: one address.
+	addresses
+	// pairs: source and destination address.
+	pairs
+	// ranges: address, protocol, port, and a range of sources.
+	ranges
+	// endpointRows: address, protocol, port and number lead to address and port.
+	endpointRows
+	// chainRows: address, protocol, port and number lead to a chain.
+	chainRows
+	// frontendChains: address, protocol, port lead to a chain.
+	frontendChains
+	// clients: addresses that the kernel itself remembers for a time.
+	clients
+)
+
+// isMap reports whether elements lead to something.
+func (k kind) isMap() bool { return k == endpointRows || k == chainRows || k == frontendChains }
+
+// toChain reports whether elements lead to chains.
+func (k kind) toChain() bool { return k == chainRows || k == frontendChains }
+
+// isData reports whether the elements are looked up only by packets that some
+// other set has led there: they come before its elements and go after them.
+func (k kind) isData() bool { return k == endpointRows || k == chainRows || k == ranges }
+
+// set is a set or a map with its elements.
+type set struct {
+	name     string
+	kind     kind
+	comment  string
+	elements []element
+}
+
+// element is one element of a set or map.
+type element struct {
+	// key is the key, or the lowest one of a range.
+	key string
+	// end is the highest key of a range, else empty.
+	end string
+	// data is what an endpointRows element leads to.
+	data string
+	// chain is where elements of maps to chains go.
+	chain string
+	// comment names the Service.
+	comment string
+}
+
+// hook is where a base chain is called from.
+type hook struct {
+	// name as nft writes it, number and priority as the kernel has them.
+	name     string
+	number   uint32
+	priority int32
+	// order is the priority as nft writes it.
+	order string
+}
+
+// The hooks of table nat, called for the first packet of a flow.
+var (
+	atPrerouting  = hook{"prerouting", 0, -100, "dstnat"}
+	atOutput      = hook{"output", 3, -100, "-100"}
+	atPostrouting = hook{"postrouting", 4, 100, "srcnat"}
+)
+
+// chain is a list of rules.
+type chain struct {
+	name string
+	// comment names the Service the chain is for.
+	comment string
+	// hook is the zero hook but for base chains.
+	hook  hook
+	rules []rule
+}
+
+func (c chain) isBase() bool { return c.hook.name != "" }
+
+// rule is a list of statements.
+type rule []statement
