@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -39,6 +40,11 @@ func (r Ref) String() string {
 		return string(r.Kind) + " " + r.Name
 	}
 	return string(r.Kind) + " " + r.Namespace + "/" + r.Name
+}
+
+// Compare orders by kind, namespace and name.
+func (r Ref) Compare(o Ref) int {
+	return cmp.Or(cmp.Compare(r.Kind, o.Kind), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Name, o.Name))
 }
 
 // Position is a place in a manifest. Lines and columns count from 1; 0 means

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -58,7 +57,7 @@ func (s *Store) Replace(objs Objects) []Event {
 		}
 	}
 	s.objects = next
-	slices.SortFunc(events, func(a, b Event) int { return compareRefs(a.Object, b.Object) })
+	slices.SortFunc(events, func(a, b Event) int { return a.Object.Compare(b.Object) })
 	return events
 }
 
@@ -68,7 +67,7 @@ func (s *Store) Get(ref Ref) metav1.Object { return s.objects[ref] }
 // Objects returns everything in the store.
 func (s *Store) Objects() Objects {
 	var out Objects
-	for _, ref := range slices.SortedFunc(maps.Keys(s.objects), compareRefs) {
+	for _, ref := range slices.SortedFunc(maps.Keys(s.objects), Ref.Compare) {
 		out.add(s.objects[ref])
 	}
 	return out
@@ -103,8 +102,4 @@ func (o *Objects) add(obj metav1.Object) {
 	case *corev1.Namespace:
 		o.Namespaces = append(o.Namespaces, obj)
 	}
-}
-
-func compareRefs(a, b Ref) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

@@ -36,7 +36,7 @@ func Sandbox(ctx context.Context, args []string) (int, error) {
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil
+		return max(exit.ExitCode(), 1), nil // -1: ended by a signal
 	}
 	if err != nil {
 		return 1, fmt.Errorf("namespaces for the demo: %w", err)

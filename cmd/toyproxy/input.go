@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,21 +30,35 @@ type source struct {
 
 // source picks the manifests: -f, else the first default directory that
 // exists, else the built-in demo.
-func (f *sourceFlags) source(stdin io.Reader, earlier func(types.NamespacedName) *corev1.Service) source {
+//
+// A directory that is there but cannot be used is an error, not a reason to take
+// the next: that would replace what runs by something else.
+func (f *sourceFlags) source(stdin io.Reader, earlier func(types.NamespacedName) *corev1.Service) (source, error) {
 	opts := manifest.Options{
 		Paths: f.files, Stdin: stdin, ServiceCIDRs: f.serviceCIDRs.set, Earlier: earlier,
 	}
 	if len(f.files) > 0 {
-		return source{opts, strings.Join(f.files, ", ")}
+		return source{opts, strings.Join(f.files, ", ")}, nil
 	}
 	for _, dir := range defaultPaths {
-		if _, err := os.Stat(dir); err == nil {
-			opts.Paths = []string{dir}
-			return source{opts, dir}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		opts.Paths = []string{dir}
+		return source{opts, dir}, trusted(dir)
 	}
 	opts.FS, opts.Paths = demo.Manifests, []string{"manifests"}
-	return source{opts, fmt.Sprintf("built-in demo (no %s, no %s)", defaultPaths[0], defaultPaths[1])}
+	return source{opts, fmt.Sprintf("built-in demo (no %s, no %s)", defaultPaths[0], defaultPaths[1])}, nil
+}
+
+// trusted refuses manifests that root would take from somebody else's directory
+// only because it is the current one: they name programs to run.
+func trusted(dir string) error {
+	var st unix.Stat_t
+	if os.Geteuid() != 0 || unix.Stat(dir, &st) != nil || st.Uid == 0 || strconv.Itoa(int(st.Uid)) == os.Getenv("SUDO_UID") {
+		return nil
+	}
+	return exit(exitBadManifest, fmt.Errorf("%s belongs to uid %d, neither root nor you: if you trust it, name it: -f %s", dir, st.Uid, dir))
 }
 
 // load reads the objects of a source.

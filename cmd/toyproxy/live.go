@@ -90,7 +90,11 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 	in := agent.Input{Objects: kept}
 	if !live {
 		earlier := serviceByName(kept.Services)
-		if in, err = src.source(stdin, earlier).load(ctx); err != nil {
+		s, err := src.source(stdin, earlier)
+		if err != nil {
+			return agent.Desired{}, err
+		}
+		if in, err = s.load(ctx); err != nil {
 			return agent.Desired{}, err
 		}
 		keepAges(in.Objects.Services, earlier)

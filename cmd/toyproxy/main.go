@@ -76,6 +76,9 @@ func run(args []string) int {
 	var coded *exitError
 	silent := errors.As(err, &coded) && coded.err == nil
 	if !silent {
+		if ctx.Err() != nil {
+			fmt.Fprintln(stderr, "Interrupted: what was begun stays as it is; the same command again finishes it.")
+		}
 		fmt.Fprintf(stderr, "Error: %v\n", err)
 	}
 	return exitCode(err)

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
@@ -25,13 +27,10 @@ import (
 	"github.com/toyproxy/toyproxy/podnet"
 )
 
-// netnsEnv tells the re-executed program that it is inside the namespace.
-const netnsEnv = "TOYPROXY_NETNS"
-
 // enterNamespace runs this program again inside a network namespace, unless it
 // is there already: a process works in one namespace, with all its threads.
 func enterNamespace(name string) error {
-	if name == "" || os.Getenv(netnsEnv) == name {
+	if name == "" || inNamespace(name) {
 		return nil
 	}
 	if os.Geteuid() != 0 {
@@ -42,11 +41,18 @@ func enterNamespace(name string) error {
 		return fmt.Errorf("path of this program: %w", err)
 	}
 	argv := append([]string{self}, os.Args[1:]...)
-	err = podnet.EnterAndExec(name, argv, append(os.Environ(), netnsEnv+"="+name))
+	err = podnet.EnterAndExec(name, argv, os.Environ())
 	if kept := netnsStateDir(name); errors.Is(err, fs.ErrNotExist) && exists(kept) {
 		err = fmt.Errorf("%w\nIts Pods are still recorded in %s. To remove them: sudo ip netns add %s; sudo toyproxy down --netns %s", err, kept, name, name)
 	}
 	return err
+}
+
+// inNamespace asks the kernel whether this process is in a namespace already.
+func inNamespace(name string) bool {
+	var st unix.Stat_t
+	id, err := podnet.NamespaceID()
+	return err == nil && unix.Stat(filepath.Join(podnet.DefaultNetnsDir, name), &st) == nil && st.Ino == id
 }
 
 func exists(path string) bool {
@@ -73,10 +79,19 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		nf.backend = backendName(last.Backend)
 	}
 	earlier := serviceByName(kept.Services)
-	s := src.source(cmd.InOrStdin(), earlier)
+	s, err := src.source(cmd.InOrStdin(), earlier)
+	if err != nil {
+		return nil, err
+	}
 	in, err := s.load(cmd.Context())
 	if err != nil {
 		return nil, err
+	}
+	if !src.strict {
+		live := state.OpenLive(sc.stateDir).Made()
+		in = agent.KeepLastGood(in, kept, func(p *corev1.Pod) bool {
+			return live[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+		})
 	}
 	keepAges(in.Objects.Services, earlier)
 	noteLast(cmd, src, last)
@@ -180,7 +195,7 @@ func (p *nodePlan) suggestion() string {
 		}
 	}
 	for _, fe := range p.Table.Frontends {
-		if fe.Protocol == dataplane.TCP && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
+		if fe.Protocol == dataplane.TCP && fe.Port != 53 && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
 			vip = strings.TrimSuffix(netip.AddrPortFrom(fe.Addr, fe.Port).String(), ":80")
 			break
 		}

@@ -49,8 +49,11 @@ func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) 
 		return nil, fmt.Errorf("path of this program: %w", err)
 	}
 	return pods.New(pods.Config{Net: network, StateDir: sc.stateDir, Program: self,
-		HostAddrs: nodeAddresses(), DNSServers: dnsServers(objs.Services)})
+		HostAddrs: nodeAddresses(), DNSServers: dnsServers(objs.Services), Progress: progress})
 }
+
+// progress tells people what takes long.
+func progress(what string) { fmt.Fprintln(messages{os.Stderr}, what) }
 
 // nodeAddresses are those from which the node reaches the rest of the world, at
 // most one a family. No packet is sent: the kernel is asked for a way.

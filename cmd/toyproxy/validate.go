@@ -29,7 +29,10 @@ func validateCommand() *cobra.Command {
 		Example: `  toyproxy validate -f examples/`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := src.source(cmd.InOrStdin(), nil)
+			s, err := src.source(cmd.InOrStdin(), nil)
+			if err != nil {
+				return err
+			}
 			in, err := s.load(cmd.Context())
 			if err != nil {
 				return err
