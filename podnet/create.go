@@ -48,20 +48,20 @@ func (n *Node) Create(_ context.Context, requests []Request) (*Plan, error) {
 	if len(plan.sysctls.Changes()) > 0 {
 		redirects = readSysctl(redirectsKey)
 	}
-	plan.edit = func(rec *record) error { return c.edit(rec, redirects) }
+	plan.edit = func(networks []Network, rec *record) error { return c.edit(networks, rec, redirects) }
 	return plan, nil
 }
 
 // edit writes down what is about to be made.
-func (c *creation) edit(rec *record, redirects string) error {
-	for _, net := range c.plan.Networks {
+func (c *creation) edit(networks []Network, rec *record, redirects string) error {
+	for _, net := range networks {
 		for _, a := range net.Addrs {
 			if owner := rec.owner(a); owner != "" && owner != net.Name {
 				return fmt.Errorf("address %s, planned for %s: network %s has taken it meanwhile; plan again", a, net.Name, owner)
 			}
 		}
 	}
-	for _, net := range c.plan.Networks {
+	for _, net := range networks {
 		rec.Networks[net.Name] = net
 	}
 	for r, a := range c.next.Last {

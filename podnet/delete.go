@@ -63,8 +63,9 @@ func (n *Node) Remove(_ context.Context) (*Plan, error) {
 	if !exists && len(plan.steps()) > 0 {
 		plan.Notes = append(plan.Notes, n.lost()+"; a kernel parameter that an earlier sync changed stays as it is (net.ipv4.ip_forward, say)")
 	}
-	// Even where the record was lost: Apply makes a lock.
-	plan.erase = exists || len(plan.steps()) > 0
+	// Even where the record was lost: there may be a lock, and Apply makes one.
+	_, noLock := os.Stat(n.statePath(lockFile))
+	plan.erase = exists || noLock == nil || len(plan.steps()) > 0
 	return plan, err
 }
 
@@ -100,7 +101,7 @@ func (n *Node) planDelete(plan *Plan, names []string, rec record, f nodeFacts) e
 		}
 		plan.groups = append(plan.groups, group{name, n.deleteSteps(net, pod, f)})
 	}
-	plan.edit = func(*record) error { return nil }
+	plan.edit = func([]Network, *record) error { return nil }
 	plan.forget = func(rec *record, failed map[string]bool) {
 		for _, g := range plan.groups {
 			if !failed[g.name] {
@@ -211,7 +212,7 @@ func (n *Node) dirSteps(rec record, f nodeFacts) []step {
 // eraseRecord removes the record and the lock.
 func (n *Node) eraseRecord() error {
 	for _, name := range []string{recordFile, lockFile} {
-		if err := ignore(os.Remove(n.statePath(name)), fs.ErrNotExist); err != nil {
+		if err := os.RemoveAll(n.statePath(name)); err != nil {
 			return fmt.Errorf("record of Pod networks: %w", err)
 		}
 	}

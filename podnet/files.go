@@ -34,7 +34,7 @@ func (n *Node) load() (rec record, exists bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return record{}.clone(), false, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.EISDIR) {
 		return rec, true, fmt.Errorf("record of Pod networks: %w", err)
 	}
 	if err := json.Unmarshal(b, &rec); err != nil {

@@ -110,3 +110,17 @@ func TestRemoveWithReadOnlySysctls(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pass that was killed between its lock and its first record leaves the lock.
+func TestRemoveTakesALoneLock(t *testing.T) {
+	n := newNode(t)
+	unlock, err := n.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	removeAll(n)
+	if left := listDir(n.cfg.StateDir); left != "\n" {
+		t.Errorf("left: %s", left)
+	}
+}

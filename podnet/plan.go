@@ -66,9 +66,9 @@ type Plan struct {
 	groups        []group
 	// sysctls comes after the record was written and before everything else.
 	sysctls dataplane.Plan
-	// edit changes the record before the deeds; forget afterwards, given the
+	// edit records these networks before the deeds; forget afterwards, given the
 	// groups that failed. Either may be nil.
-	edit   func(rec *record) error
+	edit   func(networks []Network, rec *record) error
 	forget func(rec *record, failed map[string]bool)
 	// erase removes the record: nothing is left to remember.
 	erase bool
@@ -98,6 +98,29 @@ func (p *Plan) steps() []step {
 		out = append(out, g.steps...)
 	}
 	return append(out, p.after...)
+}
+
+// Split parts a plan in two, so that its user may do something between: first is
+// to be applied before later, which holds the networks with these names.
+func (p *Plan) Split(names map[string]bool) (first, later *Plan) {
+	first, later = &Plan{}, &Plan{node: p.node, sysctls: dataplane.Plans{}, edit: p.edit}
+	*first = *p
+	first.groups, first.Networks = nil, nil
+	for _, net := range p.Networks {
+		part := first
+		if names[net.Name] {
+			part = later
+		}
+		part.Networks = append(part.Networks, net)
+	}
+	for _, g := range p.groups {
+		part := first
+		if names[g.name] {
+			part = later
+		}
+		part.groups = append(part.groups, g)
+	}
+	return first, later
 }
 
 // Apply makes the changes. It fails before it touches anything when somebody
@@ -133,7 +156,7 @@ func (p *Plan) record(k *kernel) (record, error) {
 	if err != nil || p.edit == nil {
 		return rec, err
 	}
-	if err := p.edit(&rec); err != nil || p.erase {
+	if err := p.edit(p.Networks, &rec); err != nil || p.erase {
 		return rec, err // what is to be erased needs no disk to have room
 	}
 	return rec, p.node.save(rec)

@@ -22,6 +22,15 @@ import (
 	"github.com/toyproxy/toyproxy/podnet"
 )
 
+// tellAfter is how long people wait before they are told what for.
+const tellAfter = 2 * time.Second
+
+// tellLater tells people what is waited for unless the function that it returns
+// is called soon.
+func (r *Runtime) tellLater(what string) (done func() bool) {
+	return time.AfterFunc(tellAfter, func() { r.cfg.Progress(what) }).Stop
+}
+
 // pollEvery is how often a report or a process is looked at while waiting.
 const pollEvery = 10 * time.Millisecond
 
@@ -92,16 +101,48 @@ func containerLines(p *corev1.Pod) []string {
 }
 
 // Apply makes the Pods, and waits until their containers are ready or have
-// failed. A Pod that fails stops no other.
+// failed. A Pod that fails stops no other. Those that are replaced come last and
+// together: until then the old ones serve, however long a new one takes.
 func (p *createPlan) Apply(ctx context.Context) error {
 	r := p.runtime
-	errs := []error{p.failures, r.end(ctx, p.replaced)}
-	netErr := p.net.Apply(ctx)
-	errs = append(errs, netErr)
-	unfinished := p.net.Unfinished()
-	wait := p.starting
+	replaced := map[string]bool{}
+	for _, v := range p.replaced {
+		replaced[networkOf(v.name)] = true
+	}
+	var fresh, again []item
 	for _, it := range p.started {
-		if unfinished[NetworkName(it.pod.Namespace, it.pod.Name)] || netErr != nil && len(unfinished) == 0 {
+		if replaced[NetworkName(it.pod.Namespace, it.pod.Name)] {
+			again = append(again, it)
+		} else {
+			fresh = append(fresh, it)
+		}
+	}
+	first, later := p.net.Split(replaced)
+	wait, ok, err := r.make(ctx, first, fresh)
+	errs := []error{p.failures, err, r.await(ctx, append(wait, p.starting...))}
+	if len(again) > 0 && ok && ctx.Err() == nil {
+		errs = append(errs, r.end(ctx, p.replaced))
+		wait, _, err = r.make(ctx, later, again)
+		errs = append(errs, err, r.await(ctx, wait))
+	}
+	for _, it := range p.relabelled {
+		_, err := r.state.Save(it.after)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// make makes networks and starts the Pods that live in them. It is not ok when it
+// failed before it came to any of the networks.
+func (r *Runtime) make(ctx context.Context, net *podnet.Plan, items []item) (wait []begun, ok bool, err error) {
+	netErr := net.Apply(ctx)
+	unfinished := net.Unfinished()
+	if netErr != nil && len(unfinished) == 0 {
+		return nil, false, netErr
+	}
+	errs := []error{netErr}
+	for _, it := range items {
+		if unfinished[NetworkName(it.pod.Namespace, it.pod.Name)] {
 			continue
 		}
 		pause, err := r.start(ctx, it)
@@ -111,12 +152,7 @@ func (p *createPlan) Apply(ctx context.Context) error {
 		}
 		wait = append(wait, begun{it.pod, pause})
 	}
-	errs = append(errs, r.await(ctx, wait))
-	for _, it := range p.relabelled {
-		_, err := r.state.Save(it.after)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return wait, true, errors.Join(errs...)
 }
 
 // begun is a Pod whose pause process was started.
@@ -138,7 +174,7 @@ func (r *Runtime) start(ctx context.Context, it item) (process, error) {
 	p.Status.StartTime = &now
 	setContainers(p, nil)
 	p.Status.Phase = corev1.PodPending
-	if err := removeFile(reportPath(r.cfg.StateDir, p.Namespace, p.Name)); err != nil {
+	if err := os.RemoveAll(reportPath(r.cfg.StateDir, p.Namespace, p.Name)); err != nil {
 		return process{}, fmt.Errorf("report of its last pause process: %w", err)
 	}
 	if _, err := r.state.Save(p); err != nil {
@@ -186,6 +222,7 @@ func (r *Runtime) await(ctx context.Context, pods []begun) error {
 }
 
 func (r *Runtime) awaitOne(ctx context.Context, p begun) error {
+	defer r.tellLater(fmt.Sprintf("waiting for Pod %s to be ready (at most %s)", key(p.pod), r.cfg.StartTimeout))()
 	path := reportPath(r.cfg.StateDir, p.pod.Namespace, p.pod.Name)
 	for {
 		// In this order: what it reported before its end is read.
@@ -203,6 +240,9 @@ func (r *Runtime) awaitOne(ctx context.Context, p begun) error {
 		}
 		select {
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return fmt.Errorf("Pod %s: interrupted before it was ready: %w", key(p.pod), ctx.Err())
+			}
 			what := cmp.Or(strings.Join(unsettled(rep), ", "), "its pause process has not reported")
 			return fmt.Errorf("Pod %s: not ready within %s: %s: %w", key(p.pod), r.cfg.StartTimeout, what, ctx.Err())
 		case <-time.After(pollEvery):

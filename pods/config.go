@@ -39,6 +39,9 @@ type Config struct {
 	ClusterDomain string
 	// StartTimeout bounds the wait for new Pods. 0: DefaultStartTimeout.
 	StartTimeout time.Duration
+	// Progress is told, perhaps by another goroutine, what Apply has been waiting
+	// for when that takes long. Nil: nobody is.
+	Progress func(string)
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }
@@ -63,6 +66,9 @@ func New(cfg Config) (*Runtime, error) {
 	cfg.Program = cmp.Or(cfg.Program, "/proc/self/exe")
 	cfg.ClusterDomain = cmp.Or(cfg.ClusterDomain, "cluster.local")
 	cfg.StartTimeout = cmp.Or(cfg.StartTimeout, DefaultStartTimeout)
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

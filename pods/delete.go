@@ -116,7 +116,7 @@ func (v victim) id() types.NamespacedName {
 func (r *Runtime) forget(id types.NamespacedName) error {
 	return errors.Join(
 		r.state.Delete(id),
-		removeFile(reportPath(r.cfg.StateDir, id.Namespace, id.Name)),
+		os.RemoveAll(reportPath(r.cfg.StateDir, id.Namespace, id.Name)),
 		os.RemoveAll(logDir(r.cfg.StateDir, id.Namespace, id.Name)))
 }
 
@@ -150,6 +150,7 @@ func (r *Runtime) finish(ctx context.Context, v victim, began time.Time) error {
 		netns = netnsOf(pause.Pid)
 	}
 	limit := began.Add(grace(v.live.pod) + pauseGrace)
+	defer r.tellLater(fmt.Sprintf("waiting for Pod %s to end: it is killed %s after TERM (spec.terminationGracePeriodSeconds)", v.name, grace(v.live.pod)))()
 	if err := waitEnd(ctx, pause, limit); err != nil {
 		return err
 	}

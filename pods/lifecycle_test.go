@@ -2,8 +2,10 @@ package pods
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/podnet"
 	"github.com/toyproxy/toyproxy/test/sandbox"
 )
 
@@ -392,5 +395,91 @@ func TestHostNetworkIsRefused(t *testing.T) {
 	}
 	if slices.ContainsFunc(plan.Changes(), func(c dataplane.Change) bool { return c.For == "default/web-1" }) {
 		t.Error("it is made all the same")
+	}
+}
+
+// A Pod that is to be replaced serves until the new ones of the same pass are
+// ready, and longer when the pass is interrupted.
+func TestReplacedPodsServeMeanwhile(t *testing.T) {
+	l := newLab(t)
+	l.sync(web("web-1"))
+	slow := web("slow")
+	server, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 1; exec " + server + " stand-in --pod slow --port 8080/TCP"}
+	changed := web("web-1")
+	changed.Spec.Containers[0].Image = "web:2"
+	for _, patience := range []time.Duration{400 * time.Millisecond, time.Minute} {
+		p, err := l.Plan(t.Context(), []*corev1.Pod{changed, slow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		served := make(chan error, 1)
+		time.AfterFunc(200*time.Millisecond, func() {
+			served <- podnet.Do(l.net.Path("web-1"), func() error {
+				c, err := net.Dial("tcp", "10.244.0.2:8080")
+				if err == nil {
+					err = c.Close()
+				}
+				return err
+			})
+		})
+		if err := p.Apply(ctx); (err == nil) != (patience == time.Minute) {
+			t.Errorf("after %s: %v", patience, err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("within %s the old Pod did not serve: %v", patience, err)
+		}
+		cancel()
+	}
+	if after := l.sync(changed, slow); after[0].Spec.Containers[0].Image != "web:2" || after[0].Status.PodIP == "10.244.0.2" {
+		t.Errorf("web-1 was not replaced: %+v", after[0].Status)
+	}
+}
+
+// Who waits long is told what for.
+func TestProgressIsTold(t *testing.T) {
+	l := newLab(t)
+	told := make(chan string, 1)
+	l.cfg.Progress = func(what string) { told <- what }
+	grace := int64(3)
+	pod := program("p", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	l.sync(pod)
+	l.sync()
+	if got := <-told; got != "waiting for Pod default/p to end: it is killed 3s after TERM (spec.terminationGracePeriodSeconds)" {
+		t.Errorf("told %q", got)
+	}
+}
+
+// Where a file of the state should be stands a directory: no reason to stop.
+func TestDirectoryInPlaceOfAFile(t *testing.T) {
+	for _, pattern := range []string{"pods/*web-1*", "pause/*web-1*", "podnet.json"} {
+		t.Run(pattern, func(t *testing.T) {
+			l := newLab(t)
+			t.Cleanup(func() { unix.Unmount(filepath.Join(l.dir, "netns"), unix.MNT_DETACH) })
+			l.sync(web("web-1"), web("web-2"))
+			files, err := filepath.Glob(filepath.Join(l.cfg.StateDir, pattern))
+			if err != nil || len(files) != 1 {
+				t.Fatal(files, err)
+			}
+			sh(t, "rm %s; mkdir -p %s/x", files[0], files[0])
+			if pattern != "podnet.json" { // that is written anew only by hand
+				l.sync(web("web-1"), web("web-2"))
+			}
+			p, err := l.Remove(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Apply(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if left := sh(t, "find %s -type f; ip -o link show type bridge", l.dir); left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
 	}
 }

@@ -112,20 +112,38 @@ type item struct {
 	after *corev1.Pod
 }
 
+// Check tells what of a Pod cannot be made here, or is ignored, beyond what is
+// wrong with it as an object. Pods of others are none of this package's business.
+func Check(p *corev1.Pod) []cluster.Problem {
+	if p.Status.PodIP != "" {
+		return nil
+	}
+	if p.Spec.HostNetwork {
+		return []cluster.Problem{problem(p, "spec.hostNetwork", "Pods in the node's own network are not supported: leave the field out", false)}
+	}
+	var out []cluster.Problem
+	for i, port := range ports(p) {
+		if port.Protocol == corev1.ProtocolSCTP {
+			out = append(out, problem(p, fmt.Sprintf("spec.containers[*].ports[%d]", i), "the stand-in serves no SCTP: nothing listens on this port", true))
+		}
+	}
+	return out
+}
+
+func problem(p *corev1.Pod, field, message string, warning bool) cluster.Problem {
+	return cluster.Problem{Object: cluster.MakeRef(cluster.Pod, p.Namespace, p.Name), Field: field, Message: message, Warning: warning}
+}
+
 func (c *creation) add(p *corev1.Pod) {
 	if p.Status.PodIP != "" || c.wanted[key(p)] {
 		return
 	}
-	if p.Spec.HostNetwork {
-		c.problem(p, "spec.hostNetwork", "Pods in the node's own network are not supported: leave the field out", false)
+	problems := Check(p)
+	c.problems = append(c.problems, problems...)
+	if slices.ContainsFunc(problems, func(p cluster.Problem) bool { return !p.Warning }) {
 		return
 	}
 	c.wanted[key(p)] = true
-	for i, port := range ports(p) {
-		if port.Protocol == corev1.ProtocolSCTP {
-			c.problem(p, fmt.Sprintf("spec.containers[*].ports[%d]", i), "the stand-in serves no SCTP: nothing listens on this port", true)
-		}
-	}
 	l := c.obs.pods[key(p)]
 	it := item{pod: p, live: l}
 	it.action, it.reason = decide(p, l, c.runtime.cfg.Net.Fits(l.net))
@@ -163,8 +181,7 @@ func ports(p *corev1.Pod) []corev1.ContainerPort {
 }
 
 func (c *creation) problem(p *corev1.Pod, field, message string, warning bool) {
-	c.problems = append(c.problems, cluster.Problem{
-		Object: cluster.MakeRef(cluster.Pod, p.Namespace, p.Name), Field: field, Message: message, Warning: warning})
+	c.problems = append(c.problems, problem(p, field, message, warning))
 }
 
 // request asks for a Pod's network. The search list is that of cluster DNS.

@@ -172,19 +172,11 @@ func readReport(path string) (rep report, exists bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return rep, false, nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.EISDIR) {
 		return rep, true, fmt.Errorf("report of a pause process: %w", err)
 	}
 	if err := json.Unmarshal(b, &rep); err != nil {
 		return report{}, false, nil
 	}
 	return rep, true, nil
-}
-
-// removeFile removes a file; that it is gone already is success.
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

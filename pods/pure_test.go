@@ -53,6 +53,25 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	hosts, theirs, sctp := program("p"), program("p"), program("p")
+	hosts.Spec.HostNetwork, theirs.Spec.HostNetwork, theirs.Status.PodIP = true, true, "192.0.2.9"
+	sctp.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 9, Protocol: corev1.ProtocolSCTP}}
+	for _, tc := range []struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		{web("a"), "[]"},
+		{hosts, "[Pod default/p: spec.hostNetwork: Pods in the node's own network are not supported: leave the field out]"},
+		{theirs, "[]"},
+		{sctp, "[Pod default/p: spec.containers[*].ports[0]: the stand-in serves no SCTP: nothing listens on this port]"},
+	} {
+		if got := fmt.Sprint(Check(tc.pod)); got != tc.want {
+			t.Errorf("got %s, want %s", got, tc.want)
+		}
+	}
+}
+
 func TestField(t *testing.T) {
 	p := program("p")
 	p.Annotations, p.UID = map[string]string{"example.org/a": "b"}, "u-1"

@@ -104,7 +104,7 @@ func podSupport() []entry {
 		{path: "spec.hostAliases", standing: later},
 		{path: "spec.dnsPolicy", standing: later, unless: []string{"ClusterFirst"}},
 		{path: "spec.dnsConfig", standing: later},
-		{path: "spec.hostNetwork", standing: later},
+		{path: "spec.hostNetwork", standing: kept, note: "refused unless `status.podIP` is set"},
 		{path: "spec.hostPID", standing: later},
 		{path: "spec.hostIPC", standing: later},
 		{path: "spec.hostUsers", standing: ignored, unless: []string{"true"}},

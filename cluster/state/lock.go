@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ type HeldError struct {
 
 // Error names the holder.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("another toyproxy works on this node (%s, lock %s): wait for it, or end it", e.Holder, e.Path)
+	return fmt.Sprintf("another process works on this node (%s, lock %s): wait for it, or end it", cmp.Or(e.Holder, "of an unknown name"), e.Path)
 }
 
 // ClaimedError says that a node is kept in another state directory.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,8 +53,14 @@ func (d Dir[T]) Save(obj T) (changed bool, err error) {
 		return false, fmt.Errorf("JSON of %s/%s: %w", filepath.Base(d.path), obj.GetName(), err)
 	}
 	path := d.file(types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
+	old, err := os.ReadFile(path)
+	switch {
+	case err == nil && bytes.Equal(old, data):
 		return false, nil
+	case errors.Is(err, syscall.EISDIR): // damage: no file can be renamed to it
+		if err := os.RemoveAll(path); err != nil {
+			return false, fmt.Errorf("state file: %w", err)
+		}
 	}
 	return true, WriteFile(path, data)
 }
@@ -96,7 +103,7 @@ func (d Dir[T]) List() ([]T, error) {
 
 // Delete removes the object of that name; one that does not exist is no error.
 func (d Dir[T]) Delete(name types.NamespacedName) error {
-	if err := os.Remove(d.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.RemoveAll(d.file(name)); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
 	return nil
@@ -129,7 +136,10 @@ func (d Dir[T]) Replace(objs []T) error {
 func (d Dir[T]) read(path string) (T, error) {
 	obj := d.make()
 	data, err := os.ReadFile(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return obj, &CorruptError{path, err}
+	case err != nil:
 		return obj, fmt.Errorf("state file: %w", err)
 	}
 	if err := json.Unmarshal(data, obj); err != nil {
