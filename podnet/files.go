@@ -59,7 +59,7 @@ func (n *Node) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	path := n.statePath(lockFile)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock of Pod networks: %w", err)
 	}
@@ -178,8 +178,15 @@ func replaceFile(path, content string) error {
 		return err
 	}
 	next := path + ".new"
-	err := os.WriteFile(next, []byte(content), 0o644)
-	if err == nil {
+	if err := ignore(os.Remove(next), fs.ErrNotExist); err != nil {
+		return err // what a kill has left
+	}
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) // no link is followed
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(next, path)
 	}
 	if err != nil {

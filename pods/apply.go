@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -284,16 +283,4 @@ func saveStatus(dir state.Dir[*corev1.Pod], name types.NamespacedName, rep repor
 	setContainers(p, rep.Containers)
 	_, err = dir.Save(p)
 	return err
-}
-
-// saveReport replaces a report by renaming.
-func saveReport(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	next := path + ".new"
-	if err := os.WriteFile(next, data, 0o644); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return os.Rename(next, path)
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -330,7 +329,7 @@ func (p *pause) save() {
 		err = errors.Join(
 			// The status first: who has read the report finds it.
 			saveStatus(p.dir, id, p.report),
-			saveReport(filepath.Clean(reportPath(p.stateDir, id.Namespace, id.Name)), data))
+			state.WriteFile(reportPath(p.stateDir, id.Namespace, id.Name), data))
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "pause: %v\n", err)

@@ -102,7 +102,7 @@ func readClaim(path string) claim {
 // is no lock any more: then the new one is taken.
 func flock(ctx context.Context, path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("lock of the node: %w", err)
 		}

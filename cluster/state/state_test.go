@@ -96,6 +96,9 @@ func TestLockNamesItsHolder(t *testing.T) {
 	if _, err := Lock(ctx, path, dir, "other"); !errors.As(err, &held) || !strings.Contains(err.Error(), "sync, pid 7") {
 		t.Fatalf("second Lock: %v; want its holder named", err)
 	}
+	if err := (&HeldError{Path: path}).Error(); !strings.Contains(err, "of an unknown name") {
+		t.Errorf("without a holder: %s", err)
+	}
 	first.Unlock()
 	again, err := Lock(t.Context(), path, dir, "third")
 	if err != nil {
@@ -144,5 +147,20 @@ func TestLongNames(t *testing.T) {
 	}
 	if got, err := d.Load(types.NamespacedName{Namespace: namespace, Name: long + "y"}); err != nil || got.Name != long+"y" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// No link is followed: its target would be overwritten.
+func TestLockFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	target, path := filepath.Join(dir, "precious"), filepath.Join(dir, "lock")
+	if err := errors.Join(os.WriteFile(target, []byte("kept"), 0o600), os.Symlink(target, path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(t.Context(), path, dir, "sync"); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v", err)
+	}
+	if b, err := os.ReadFile(target); string(b) != "kept" {
+		t.Errorf("the target holds %q, %v", b, err)
 	}
 }

@@ -229,6 +229,9 @@ func (sc scope) flowsJournal() string { return filepath.Join(sc.rulesDir(), "fro
 // lockWait is how long a command waits for another one to finish.
 const lockWait = 30 * time.Second
 
+// lockNotice is how long it waits before it says so.
+const lockNotice = 2 * time.Second
+
 // lockNode makes this process the only writer of the network namespace it works
 // in. The lock does not lie in the state directory, which is the user's choice:
 // two directories must not keep one node.
@@ -249,7 +252,16 @@ func lockNode(ctx context.Context, sc scope) (*state.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	holder := fmt.Sprintf("%s, pid %d", strings.Join(os.Args, " "), os.Getpid())
-	return state.Lock(ctx, fmt.Sprintf("%s/nodes/net-%d", defaultStateDir, id), dir, holder)
+	path := fmt.Sprintf("%s/nodes/net-%d", defaultStateDir, id)
+	soon, cancelSoon := context.WithTimeout(ctx, lockNotice)
+	defer cancelSoon()
+	node, err := state.Lock(soon, path, dir, holder)
+	var held *state.HeldError
+	if !errors.As(err, &held) || ctx.Err() != nil {
+		return node, err
+	}
+	progress(fmt.Sprintf("%v (waiting for at most %s)", held, lockWait))
+	return state.Lock(ctx, path, dir, holder)
 }
 
 // checkOwner refuses a state directory that others may write to: they could

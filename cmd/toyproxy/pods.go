@@ -154,6 +154,16 @@ func livePods(sc scope, wanted []*corev1.Pod) ([]*corev1.Pod, error) {
 	return out, nil
 }
 
+// located gives problems their place in the manifests.
+func located(problems []cluster.Problem, in agent.Input) []cluster.Problem {
+	for i, p := range problems {
+		if in.Locate != nil && p.File == "" {
+			problems[i].Position = in.Locate(p.Object, p.Field)
+		}
+	}
+	return problems
+}
+
 // predictPods gives Pods the addresses that sync would give them.
 func predictPods(ctx context.Context, src *sourceFlags, sc scope, in agent.Input, node agent.Node) ([]*corev1.Pod, []cluster.Problem, error) {
 	runtime, err := newPods(src, sc, in.Objects, node)
@@ -161,7 +171,7 @@ func predictPods(ctx context.Context, src *sourceFlags, sc scope, in agent.Input
 		return nil, nil, err
 	}
 	plan, err := runtime.Plan(ctx, in.Objects.Pods)
-	return plan.Pods, append(in.Problems, plan.Problems...), err
+	return plan.Pods, append(in.Problems, located(plan.Problems, in)...), err
 }
 
 // hiddenCommands are those that toyproxy starts itself: the process that holds

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // validateJSON is the stable form of what validate found.
@@ -36,6 +37,9 @@ func validateCommand() *cobra.Command {
 			in, err := s.load(cmd.Context())
 			if err != nil {
 				return err
+			}
+			for _, p := range in.Objects.Pods {
+				in.Problems = append(in.Problems, located(pods.Check(p), in)...)
 			}
 			d := agent.Resolve(in, agent.Node{PodRanges: src.clusterCIDRs.set, ServiceRanges: src.serviceCIDRs.set}, in.Objects.Pods)
 			w := cmd.OutOrStdout()
