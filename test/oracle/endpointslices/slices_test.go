@@ -32,7 +32,16 @@ type anyNode struct{}
 func (anyNode) List(labels.Selector) ([]*corev1.Node, error) { return nil, nil }
 
 func (anyNode) Get(name string) (*corev1.Node, error) {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	return theNode(name), nil
+}
+
+// theNode of name n1 is in zone z1, others are in none.
+func theNode(name string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if name == "n1" {
+		n.Labels = map[string]string{corev1.LabelTopologyZone: "z1"}
+	}
+	return n
 }
 
 // controller is the reconciler of a cluster's EndpointSlice controller, with an
@@ -50,7 +59,8 @@ func newController() *controller {
 		c.created = append(c.created, created)
 		return true, created, nil
 	})
-	c.reconciler = endpointslice.NewReconciler(client, anyNode{}, 100, util.NewEndpointSliceTracker(), nil, record.NewFakeRecorder(100), endpoints.ManagedBy)
+	c.reconciler = endpointslice.NewReconciler(client, anyNode{}, 100, util.NewEndpointSliceTracker(), nil, record.NewFakeRecorder(100), endpoints.ManagedBy,
+		endpointslice.WithPreferSameTrafficDistributionEnabled(true))
 	return c
 }
 
@@ -64,8 +74,9 @@ func (c *controller) slices(t *rapid.T, svc *corev1.Service, pods []*corev1.Pod)
 }
 
 // lines describes slices without names and order: for each slice its family,
-// size, ports, labels and owner, and for each endpoint all it says.
-func lines(all []*discoveryv1.EndpointSlice) []string {
+// size, ports, labels and owner, and for each endpoint all it says; its zone
+// only when the Service distributes its traffic, since ours has none otherwise.
+func lines(svc *corev1.Service, all []*discoveryv1.EndpointSlice) []string {
 	var out []string
 	for _, s := range all {
 		var ports []string
@@ -79,11 +90,22 @@ func lines(all []*discoveryv1.EndpointSlice) []string {
 		for _, e := range s.Endpoints {
 			c := e.Conditions
 			out = append(out, fmt.Sprintf("%s: %v %t %t %t host=%v node=%v %s/%s/%s", head, e.Addresses, *c.Ready, *c.Serving, *c.Terminating,
-				deref(e.Hostname), deref(e.NodeName), e.TargetRef.Kind, e.TargetRef.Namespace, e.TargetRef.Name))
+				deref(e.Hostname), deref(e.NodeName), e.TargetRef.Kind, e.TargetRef.Namespace, e.TargetRef.Name)+topology(svc, e))
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+func topology(svc *corev1.Service, e discoveryv1.Endpoint) string {
+	text := ""
+	if svc.Spec.TrafficDistribution != nil {
+		text = " zone=" + deref(e.Zone)
+	}
+	if e.Hints != nil {
+		text += fmt.Sprintf(" hints=%v%v", e.Hints.ForZones, e.Hints.ForNodes)
+	}
+	return text
 }
 
 func deref(s *string) string {
@@ -109,6 +131,8 @@ func drawService(t *rapid.T) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "svc", Labels: map[string]string{"team": "a"}},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": "web"}, PublishNotReadyAddresses: rapid.Bool().Draw(t, "publish"),
+			TrafficDistribution: rapid.SampledFrom([]*string{nil, new(corev1.ServiceTrafficDistributionPreferClose),
+				new(corev1.ServiceTrafficDistributionPreferSameZone), new(corev1.ServiceTrafficDistributionPreferSameNode)}).Draw(t, "distribution"),
 			ClusterIP:  rapid.SampledFrom([]string{"10.96.0.10", "fd00::10", "None"}).Draw(t, "clusterIP"),
 			IPFamilies: rapid.SampledFrom([][]corev1.IPFamily{nil, {"IPv4"}, {"IPv6"}, {"IPv4", "IPv6"}}).Draw(t, "families"),
 		},
@@ -139,7 +163,7 @@ func drawPod(t *rapid.T, i int) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("p%03d", i), Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
-			NodeName: rapid.SampledFrom([]string{"", "n1"}).Draw(t, "node"), HostNetwork: rapid.Bool().Draw(t, "hostNetwork"),
+			NodeName: rapid.SampledFrom([]string{"", "n1", "n2"}).Draw(t, "node"), HostNetwork: rapid.Bool().Draw(t, "hostNetwork"),
 			Hostname: rapid.SampledFrom([]string{"", "h"}).Draw(t, "hostname"), Subdomain: rapid.SampledFrom([]string{"", "web", "other"}).Draw(t, "subdomain"),
 			Containers: []corev1.Container{container()}, InitContainers: []corev1.Container{container()},
 		},
@@ -170,6 +194,7 @@ func TestEndpointSlicesAreThoseOfTheController(t *testing.T) {
 		svc := drawService(t)
 		x := endpoints.New()
 		x.SetService(svc)
+		x.SetNode(theNode("n1"))
 		var pods []*corev1.Pod
 		// Mostly few Pods; copies of the last make the slices overflow.
 		for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
@@ -185,7 +210,7 @@ func TestEndpointSlicesAreThoseOfTheController(t *testing.T) {
 		for _, p := range pods {
 			x.SetPod(p)
 		}
-		want, got := lines(upstream.slices(t, svc, pods)), lines(x.Resolve(types.NamespacedName{Namespace: "default", Name: "web"}))
+		want, got := lines(svc, upstream.slices(t, svc, pods)), lines(svc, x.Resolve(types.NamespacedName{Namespace: "default", Name: "web"}))
 		if !slices.Equal(want, got) {
 			t.Fatalf("controller:\n%s\nendpoints:\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
 		}
