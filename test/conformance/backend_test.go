@@ -11,6 +11,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
+	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
 )
@@ -41,6 +42,7 @@ func backends() []backend {
 	return []backend{
 		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false},
 		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false},
+		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false},
 		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true},
 	}
 }
@@ -54,6 +56,8 @@ func (b backend) here() bool {
 func withIptables(e xtables.Engine) func(testing.TB) dataplane.Backend {
 	return func(testing.TB) dataplane.Backend { return iptables.New(iptables.Config{Engine: e}) }
 }
+
+func withNftables(testing.TB) dataplane.Backend { return nftables.New(nftables.Config{}) }
 
 func withIPVS(t testing.TB) dataplane.Backend {
 	return ipvs.New(ipvs.Config{StateDir: t.TempDir()})

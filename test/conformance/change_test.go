@@ -119,7 +119,7 @@ func TestAffinityTimeout(t *testing.T) {
 	onBackends(t, 3, func(t *testing.T, s *stage, b backend) {
 		var from []netip.Addr
 		for n := range b.clients {
-			a := netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + n)})
+			a := netip.AddrFrom4([4]byte{198, 18, byte(n / 250), byte(1 + n%250)})
 			s.Outside.AddAddr("lan0", netip.PrefixFrom(a, 32))
 			from = append(from, a)
 		}

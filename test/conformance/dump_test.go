@@ -19,6 +19,7 @@ type dump map[string][]string
 func rulesOf() []string {
 	return []string{
 		"iptables-nft-save", "ip6tables-nft-save", "iptables-legacy-save", "ip6tables-legacy-save",
+		"nft list table ip toyproxy", "nft list table ip6 toyproxy",
 		"ipset save", "ipvsadm -Sn", "ip route show table all proto 84", "ip -6 route show table all proto 84",
 	}
 }
@@ -48,6 +49,9 @@ func dumpOf(h *lab.Host, commands []string) dump {
 // chains and set members, timers of sets, whether a link has carried anything
 // yet, IPVS destinations that only end what they still have (weight 0).
 func canonical(command, out string) []string {
+	if strings.HasPrefix(command, "nft list table ") {
+		return canonicalNft(out)
+	}
 	counters := regexp.MustCompile(`\[\d+:\d+\]| expires \d+\w*| timeout \d+| state (UP|UNKNOWN)`)
 	var kept []string
 	table := ""
@@ -67,6 +71,38 @@ func canonical(command, out string) []string {
 	if strings.Contains(command, "tables") {
 		slices.SortStableFunc(kept, func(a, b string) int { return strings.Compare(chainOf(a), chainOf(b)) })
 		return kept
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// canonicalNft writes of each line what it stands in: rules with their number,
+// elements without the number of their row, which is any of those that a
+// frontend has. What the kernel remembers of clients is no rule.
+func canonicalNft(out string) []string {
+	row := regexp.MustCompile(`( \. \d+) \. \d+ : `)
+	var kept []string
+	object, at := "", 0
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		inChain := strings.HasPrefix(object, "chain")
+		switch {
+		case strings.HasSuffix(line, " {"):
+			object, at = line, 0
+		case line == "", line == "}", strings.Contains(line, " expires "):
+		case inChain:
+			at++
+			kept = append(kept, fmt.Sprint(object, at, " ", line))
+		default:
+			line = strings.TrimPrefix(line, "elements = { ")
+			line = strings.TrimSuffix(strings.TrimSuffix(line, " }"), ",")
+			for e := range strings.SplitSeq(line, ", ") {
+				kept = append(kept, object+" "+row.ReplaceAllString(e, "$1 : "))
+			}
+		}
+		if strings.HasSuffix(line, " {") {
+			kept = append(kept, line)
+		}
 	}
 	slices.Sort(kept)
 	return kept

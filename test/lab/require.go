@@ -33,6 +33,8 @@ const (
 	// IptablesNFT and IptablesLegacy: the two engines, with table nat.
 	IptablesNFT    Feature = "iptables-nft (nf_tables, nft_compat, nft_chain_nat)"
 	IptablesLegacy Feature = "iptables-legacy (iptable_nat)"
+	// Nftables: tables of family ip with chains of type nat, and nft(8).
+	Nftables Feature = "nftables (nf_tables, nft_chain_nat)"
 	// IPSet: ipset(8) with hash:ip,port.
 	IPSet Feature = "ipset (ip_set_hash_ipport)"
 	// SCTP: sockets of that protocol.
@@ -41,14 +43,14 @@ const (
 
 // Require skips the test when this machine lacks a feature, with a reason that
 // starts with "SKIP(kernel)" and names it. In a guest that was chosen for its
-// kernel (GuestVariable is set) it fails the test instead, but for IptablesNFT:
-// the guest is there for IPVS, and the machine's own kernel has that.
+// kernel (GuestVariable is set) it fails the test instead, but for IptablesNFT
+// and Nftables: the guest is there for IPVS, and the machine's own kernel has that.
 func Require(t testing.TB, features ...Feature) {
 	t.Helper()
 	for _, f := range features {
 		if err := f.Missing(); err != nil {
 			err = fmt.Errorf("%s: %w", f, err)
-			if f == IptablesNFT { // Debian builds its User Mode Linux without
+			if f == IptablesNFT || f == Nftables { // Debian builds its User Mode Linux without
 				t.Skipf("SKIP(kernel): %v", err)
 			}
 			Skip(t, err)
@@ -88,6 +90,8 @@ func (f Feature) try() error {
 		return tryTool("iptables-nft", "-w", "-t", "nat", "-N", "PROBE")
 	case IptablesLegacy:
 		return tryTool("iptables-legacy", "-w", "-t", "nat", "-N", "PROBE")
+	case Nftables:
+		return tryTool("nft", "add table ip probe; add chain ip probe c { type nat hook output priority 0; }")
 	case IPSet:
 		return tryTool("ipset", "create", "PROBE", "hash:ip,port")
 	case SCTP:
