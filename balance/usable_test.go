@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/toyproxy/toyproxy/endpoints"
 )
 
 // Which endpoints of a port get new flows.
@@ -136,4 +138,23 @@ func TestForeignSlicesAndAddresses(t *testing.T) {
 	equal(t, "problems", texts(problems), nil)
 	table, _ = tableOf([]*discoveryv1.EndpointSlice{headless}, newService("web", "http:80/TCP"))
 	equal(t, "headless slices only", show(table), []string{"10.96.0.10:80/tcp refuse"})
+}
+
+// Copies that differ only in what they wish: the greater weight and the first
+// hints are believed, in whatever order they come.
+func TestCopiesWithDifferentWishes(t *testing.T) {
+	one, other := hintedPods("a@n2 > z1")[0], hintedPods("a@n2 > z2")[0]
+	rest := newSlice("rest", ports("http:80/TCP"), expand([]string{"b@n2"})...)
+	rest.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z2"}}}
+	for _, slices := range [][]*discoveryv1.EndpointSlice{{one, other, rest}, {other, one, rest}} {
+		checkFlows(t, openTable(t, openService(), slices), "P CIP:80 = {a:80} -m")
+	}
+	light, heavy := pods("a@n2")[0], pods("a@n2")[0]
+	light.Annotations = map[string]string{endpoints.WeightsAnnotation: `{"10.244.0.1":3}`}
+	heavy.Annotations = map[string]string{endpoints.WeightsAnnotation: `{"10.244.0.1":7}`}
+	for _, slices := range [][]*discoveryv1.EndpointSlice{{light, heavy}, {heavy, light}} {
+		if got := openTable(t, openService(), slices).Sets[0].Endpoints; len(got) != 1 || got[0].Weight != 7 {
+			t.Errorf("endpoints %v", got)
+		}
+	}
 }
