@@ -15,10 +15,32 @@
 //	clusterIP None or empty              no: headless, clients dial endpoints
 //	label service.kubernetes.io/
 //	  service-proxy-name, any value      no: another proxy serves it
-//	all others                           one frontend for each ClusterIP and port
+//	all others                           frontends for each port, in the families of
+//	                                     the ClusterIPs; addresses of the other
+//	                                     family are ignored
 //
-// NodePort and LoadBalancer Services have a ClusterIP like others. Each way in
-// is a door (see doors); a further one is a function more.
+// Each way in is a door (see doors); a further one is a function more:
+//
+//	ClusterIP                            for all types
+//	NodePort                             types NodePort and LoadBalancer, ports that
+//	                                     have a node port; on Node.Addrs
+//	LoadBalancerIP                       type LoadBalancer, each ingress address whose
+//	                                     ipMode is not Proxy; host names are not read
+//	ExternalIP                           for all types
+//
+// Of one address and port that several claim, through whatever doors, the older
+// Service has it; see Join. Within a Service the order is that of the list, so
+// that an address which is restricted as a load balancer's is not open as an
+// external IP.
+//
+// # A switch
+//
+// All doors but ClusterIP open only with Node.AllDoors, and so do health checks.
+// A caller sets it when its backend serves every Kind, Frontend.Allowed and
+// routes that differ by source; as long as it does not, a Service has the
+// frontends of a ClusterIP Service, and package cluster/manifest tells people
+// that the fields of the others are not acted on yet. Hints, weights, schedulers
+// and internalTrafficPolicy need no switch.
 //
 // # Which endpoints a Service port has
 //
@@ -35,6 +57,9 @@
 //	                                     serving one
 //	condition missing                    ready and serving: true, terminating: false
 //
+//	weight                               annotation toyproxy.dev/weights of the slice,
+//	                                     see package endpoints; 1 without
+//
 // # Which of them are usable
 //
 //	ready                                yes
@@ -42,16 +67,46 @@
 //	                                     better a leaving endpoint than none
 //	else                                 no
 //
-// The scope is the whole cluster, or with internalTrafficPolicy Local the
-// endpoints whose nodeName is this node's.
+// There are two scopes, each of which falls back for itself:
 //
-// # What becomes of a packet to a ClusterIP
+//	cluster                              all endpoints; of the ready ones those that
+//	                                     hints give to this node, else to its zone,
+//	                                     else all (see near)
+//	local                                endpoints whose nodeName is this node's;
+//	                                     hints are not asked
+//
+// # What becomes of a packet
 //
 //	usable endpoints in scope            forwarded to one of them
 //	none in scope, some elsewhere        dropped: the policy says not to go there
 //	none anywhere                        refused, so that the client knows at once
+//	source not allowed                   dropped, even if it would be refused
 //
-//	from a Pod                           keeps its source: the reply comes back here
-//	from the node or from outside        masqueraded: the reply has to come back
-//	                                     through this node to be rewritten
+// Which scope, and whether the source is rewritten (+m):
+//
+//	                                     from a Pod  from the node  from outside
+//	ClusterIP                            cluster     cluster +m     cluster +m
+//	  internalTrafficPolicy Local        local       local +m       local +m
+//	  Node.MasqueradeAll                 +m as well
+//	other doors                          cluster +m  cluster +m     cluster +m
+//	  externalTrafficPolicy Local        cluster     cluster +m     local
+//
+// A reply has to come back through this node to be rewritten: that of a Pod's
+// packet does, others are made to. With externalTrafficPolicy Local a client
+// outside keeps its source, since its endpoint is here; Pods and the node are
+// inside, and need not care on which node the endpoint is.
+//
+// Where Pods cannot be told from what is outside (neither PodRanges of the
+// family nor PodInterfaces), nobody is masqueraded at a ClusterIP, and with
+// externalTrafficPolicy Local a Pod is treated as a client outside.
+//
+// # Source ranges
+//
+// loadBalancerSourceRanges restrict load balancer addresses only, for every
+// source, and each family for itself: a family without a range is open, which is
+// a warning when the other has one. A range of length 0 opens its family. A text
+// that is no range lets nobody in; where nothing else is left the address has no
+// frontend. When a range holds an address by which the node is known, the load
+// balancer's own addresses are allowed as well, because that is the source a
+// node has that owns them.
 package balance
