@@ -196,8 +196,19 @@ func TestErrors(t *testing.T) {
 	if err := os.WriteFile(journal, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sysctl.Restore(journal); err == nil || !strings.Contains(err.Error(), journal) {
-		t.Errorf("broken journal: %v", err)
+	// a damaged journal stops nothing: it is set aside, and named
+	plan, err := sysctl.Restore(journal)
+	if err != nil {
+		t.Fatalf("damaged journal: %v", err)
+	}
+	if c := plan.Changes(); len(c) != 1 || !strings.Contains(c[0].Reason, journal+".damaged") {
+		t.Errorf("damaged journal: changes %v", c)
+	}
+	if err := plan.Apply(t.Context()); err != nil {
+		t.Errorf("damaged journal: %v", err)
+	}
+	if _, err := os.Stat(journal + ".damaged"); err != nil {
+		t.Errorf("damaged journal: %v", err)
 	}
 }
 
