@@ -105,7 +105,7 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 	}
 	b.allowed(fe, key)
 	if b.allRefuse(fe) {
-		b.join("refuse", key, "no endpoint anywhere")
+		b.join(refuseSet, key, "no endpoint anywhere")
 		return
 	}
 	var sets []string
@@ -210,7 +210,11 @@ func (b *builder) sortedSets() []set {
 	out := make([]set, 0, len(b.sets))
 	for _, name := range slices.Sorted(maps.Keys(b.sets)) {
 		s := b.sets[name]
-		slices.SortFunc(s.elements, func(x, y element) int { return strings.Compare(x.key, y.key) })
+		less := func(x, y element) int { return strings.Compare(x.key, y.key) }
+		if s.kind == endpointRows || s.kind == chainRows {
+			less = byRow
+		}
+		slices.SortFunc(s.elements, less)
 		out = append(out, *s)
 	}
 	return out

@@ -84,8 +84,8 @@ func (b *builder) sourceChains() []chain {
 		among := inSet{fields: append(slices.Clone(frontendFields), source), set: allowedSet, not: true}
 		all.rules = append(all.rules, rule{dialled(restrictedSet), among, drop{}})
 	}
-	if b.has("refuse") {
-		all.rules = append(all.rules, rule{dialled("refuse"), goTo(refuseChain)})
+	if b.has(refuseSet) {
+		all.rules = append(all.rules, rule{dialled(refuseSet), goTo(refuseChain)})
 	}
 	var out []chain
 	for _, s := range b.sources {

@@ -43,6 +43,13 @@ func (d delta) changes() []dataplane.Change {
 			out = append(out, d.chainChange(cd))
 		}
 	}
+	for _, data := range []bool{false, true} { // as in stages
+		for _, sd := range d.sets {
+			if sd.kind.isData() == data {
+				out = append(out, d.elementChanges(sd, dataplane.Remove)...)
+			}
+		}
+	}
 	for _, sd := range d.sets {
 		if sd.gone {
 			out = append(out, dataplane.Change{Op: dataplane.Remove, Object: d.object("set " + sd.name), Reason: "set not wanted"})
@@ -82,19 +89,32 @@ func (d delta) setChanges(sd setDelta) []dataplane.Change {
 			return out
 		}
 	}
-	one := func(o dataplane.Op, e element, reason string, lines ...string) {
-		out = append(out, dataplane.Change{Op: o, Object: d.object("element of " + name + " " + keyText(d.family, sd.kind, e)),
-			For: d.service(sd.kind, e), Reason: reason, Lines: lines})
+	out = append(out, d.elementChanges(sd, dataplane.Update)...)
+	return append(out, d.elementChanges(sd, dataplane.Add)...)
+}
+
+// elementChanges lists the elements of a set that are added, or updated, or
+// removed.
+func (d delta) elementChanges(sd setDelta, o dataplane.Op) []dataplane.Change {
+	var out []dataplane.Change
+	one := func(e element, reason string, lines ...string) {
+		what := fmt.Sprintf("element of %s %s %s", sd.word(), sd.name, keyText(d.family, sd.kind, e))
+		out = append(out, dataplane.Change{Op: o, Object: d.object(what), For: d.service(sd.kind, e), Reason: reason, Lines: lines})
 	}
-	for _, pair := range sd.replace {
-		was, now := elementText(d.family, sd.kind, pair[0]), elementText(d.family, sd.kind, pair[1])
-		one(dataplane.Update, pair[1], "element is "+was, "- "+was, "+ "+now)
-	}
-	for _, e := range sd.add {
-		one(dataplane.Add, e, "element missing", "+ "+elementText(d.family, sd.kind, e))
-	}
-	for _, e := range sd.remove {
-		one(dataplane.Remove, e, "element not wanted", "- "+elementText(d.family, sd.kind, e))
+	text := func(e element) string { return elementText(d.family, sd.kind, e) }
+	switch o {
+	case dataplane.Update:
+		for _, pair := range sd.replace {
+			one(pair[1], "element is "+text(pair[0]), "- "+text(pair[0]), "+ "+text(pair[1]))
+		}
+	case dataplane.Add:
+		for _, e := range sd.add {
+			one(e, "element missing", "+ "+text(e))
+		}
+	case dataplane.Remove:
+		for _, e := range sd.remove {
+			one(e, "element not wanted", "- "+text(e))
+		}
 	}
 	return out
 }

@@ -117,3 +117,33 @@ func small() dataplane.Table {
 	clusterIP(&t, "default/empty", "10.96.0.11:80", dataplane.TCP)
 	return t
 }
+
+// many is a table of n Services with their endpoints, laid out as an allocator
+// of addresses does: one after the other. No endpoint lives here.
+func many(n, endpoints int) dataplane.Table {
+	t := dataplane.Table{Node: testNode()}
+	addr := netip.MustParseAddr("10.96.0.1")
+	for i := range n {
+		var eps []string
+		for e := range endpoints {
+			eps = append(eps, fmt.Sprintf("10.%d.%d.%d:8080", 200+e, i/250, 1+i%250))
+		}
+		fill(&t, i, netip.AddrPortFrom(addr, 80), eps...)
+		addr = addr.Next()
+	}
+	t.Sort()
+	return t
+}
+
+// fill is clusterIP for large tables: the caller sorts.
+func fill(t *dataplane.Table, number int, at netip.AddrPort, endpoints ...string) {
+	one := dataplane.Table{}
+	clusterIP(&one, fmt.Sprintf("default/s%d:http", number), at.String(), dataplane.TCP, endpoints...)
+	for i := range one.Sets {
+		for e := range one.Sets[i].Endpoints {
+			one.Sets[i].Endpoints[e].Local = false
+		}
+	}
+	t.Frontends = append(t.Frontends, one.Frontends...)
+	t.Sets = append(t.Sets, one.Sets...)
+}

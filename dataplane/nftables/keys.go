@@ -1,8 +1,10 @@
 package nftables
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
+	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -31,6 +33,13 @@ func rowKey(frontend string, number uint32) string {
 func splitRow(key string) (frontend string, number uint32) {
 	n := len(key) - 4
 	return key[:n], binary.NativeEndian.Uint32([]byte(key[n:]))
+}
+
+// byRow orders elements by frontend and number, which bytes alone do not.
+func byRow(x, y element) int {
+	f, n := splitRow(x.key)
+	g, m := splitRow(y.key)
+	return cmp.Or(strings.Compare(f, g), cmp.Compare(n, m))
 }
 
 // endpointData is address and port.

@@ -15,6 +15,7 @@ const (
 	restrictedSet = "restricted"
 	allowedSet    = "allowed"
 	hairpinSet    = "hairpin"
+	refuseSet     = "refuse-all"
 )
 
 // Names of chains that do not depend on what the table holds.

@@ -32,11 +32,6 @@ func (d delta) stages() (s stages) {
 	}
 	d.newChains(&s)
 	d.data(&s)
-	for _, cd := range d.chains {
-		if !cd.isNew && !cd.gone && !cd.isBase() {
-			s.grow = append(s.grow, cd.rewrite)
-		}
-	}
 	d.membership(&s)
 	for _, cd := range d.chains {
 		if cd.isBase() && !cd.gone {
@@ -71,8 +66,10 @@ func (d delta) data(s *stages) {
 	}
 }
 
-// membership changes the sets that lead packets: that of all frontends last
-// when it grows, first when it shrinks.
+// membership changes the sets that lead packets, and then the rules of chains
+// that are there, which may look into other sets than before: until then a
+// frontend is in both. The set of all frontends comes last when it grows, first
+// when it shrinks.
 func (d delta) membership(s *stages) {
 	var sets []setDelta
 	for _, sd := range d.sets {
@@ -81,7 +78,19 @@ func (d delta) membership(s *stages) {
 		}
 	}
 	slices.SortStableFunc(sets, func(a, b setDelta) int { return rank(a.name) - rank(b.name) })
-	for _, sd := range sets {
+	lead := slices.IndexFunc(sets, func(sd setDelta) bool { return rank(sd.name) > 0 })
+	if lead < 0 {
+		lead = len(sets)
+	}
+	for _, sd := range sets[:lead] {
+		s.grow = append(s.grow, sd.changes()...)
+	}
+	for _, cd := range d.chains {
+		if !cd.isNew && !cd.gone && !cd.isBase() {
+			s.grow = append(s.grow, cd.rewrite)
+		}
+	}
+	for _, sd := range sets[lead:] {
 		s.grow = append(s.grow, sd.changes()...)
 	}
 	slices.Reverse(sets)
