@@ -34,7 +34,7 @@ func metadataSupport() []entry {
 		{path: "metadata.name", standing: honoured},
 		{path: "metadata.namespace", standing: honoured, note: "`default` when left out; the Namespace object need not exist"},
 		{path: "metadata.labels", standing: honoured},
-		{path: "metadata.annotations", standing: kept},
+		{path: "metadata.annotations", standing: kept, note: "honoured are `toyproxy.dev/weight` on Pods and `toyproxy.dev/weights` on EndpointSlices: shares of traffic, 1 to 100; `toyproxy.dev/ipvs-scheduler` on Services comes later"},
 		{path: "metadata.creationTimestamp", standing: honoured, note: "decides which of two Services keeps an address that both claim"},
 		{path: "metadata.deletionTimestamp", standing: honoured, note: "makes a Pod a terminating one"},
 		{path: "metadata.deletionGracePeriodSeconds", standing: kept},
@@ -67,7 +67,7 @@ func serviceSupport() []entry {
 		{path: "spec.externalName", standing: later, note: "with cluster DNS"},
 		{path: "spec.externalTrafficPolicy", standing: later, unless: []string{"Cluster"}},
 		{path: "spec.internalTrafficPolicy", standing: honoured, note: "of the cluster IP"},
-		{path: "spec.trafficDistribution", standing: later},
+		{path: "spec.trafficDistribution", standing: honoured, note: "from the zone labels of Node objects; `--node` says which of them this is"},
 		{path: "spec.healthCheckNodePort", standing: later},
 		{path: "spec.allocateLoadBalancerNodePorts", standing: later, unless: []string{"true"}},
 		{path: "spec.loadBalancerIP", standing: later},
@@ -88,8 +88,8 @@ func sliceSupport() []entry {
 		{path: "endpoints.nodeName", standing: honoured},
 		{path: "endpoints.targetRef", standing: kept},
 		{path: "endpoints.hostname", standing: later, note: "with cluster DNS"},
-		{path: "endpoints.zone", standing: later},
-		{path: "endpoints.hints", standing: later},
+		{path: "endpoints.zone", standing: kept, note: "the hints decide"},
+		{path: "endpoints.hints", standing: honoured, note: "`forNodes`, else `forZones` with the zone label of the Node object"},
 		{path: "endpoints.deprecatedTopology", standing: ignored},
 	}
 }
