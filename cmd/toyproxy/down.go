@@ -85,7 +85,7 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 		return printJSON(w, downJSON{o.dryRun, nonNil(changes), nonNil(remarks)})
 	case o.dryRun:
 		printChanges(w, changes, true)
-	case len(changes) == 0:
+	case len(changes) == 0 && len(remarks) == 0:
 		fmt.Fprintln(w, "ok: there was nothing of toyproxy in this node")
 	case len(remarks) > 0:
 		fmt.Fprintf(w, "ok: %s made; the notes above name what stays\n", count(len(changes), "change"))

@@ -45,13 +45,19 @@ func NewPlan(ctx context.Context, engine Engine, want []Ruleset) (*Plan, error) 
 }
 
 // NewRemoval plans to take away everything of ours, in both engines and
-// families.
+// families. A note names the engine whose program is not installed: its rules
+// cannot be seen.
 func NewRemoval(ctx context.Context) (*Plan, error) {
 	p := &Plan{}
 	for _, e := range []Engine{NFT, Legacy} {
 		for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
-			if err := p.add(ctx, Tool{Engine: e, Family: f}, Ruleset{Family: f}); err != nil {
+			t := Tool{Engine: e, Family: f}
+			if err := p.add(ctx, t, Ruleset{Family: f}); err != nil {
 				return nil, err
+			}
+			var missing *noProgramError
+			if _, err := t.path("save"); errors.As(err, &missing) {
+				p.Notes = append(p.Notes, fmt.Sprintf("%s rules of engine %s cannot be seen, and stay if there are any: the program %s is not installed", f, e, missing.program))
 			}
 		}
 	}

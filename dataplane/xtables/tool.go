@@ -230,12 +230,25 @@ func (t Tool) path(what string) (string, error) {
 			return p, nil
 		}
 	}
-	return "", &dataplane.Unsupported{
+	return "", &noProgramError{name, &dataplane.Unsupported{
 		Feature: "iptables engine " + t.Engine.String(),
 		Missing: "the program " + name + " (of this machine, not of the kernel)",
 		Mend:    "install the package iptables",
-	}
+	}}
 }
+
+// noProgramError says that a program is not installed: what the kernel holds
+// cannot be seen then. It is also a *dataplane.Unsupported.
+type noProgramError struct {
+	program     string
+	unsupported *dataplane.Unsupported
+}
+
+// Error says what is missing, and how to mend it.
+func (e *noProgramError) Error() string { return e.unsupported.Error() }
+
+// Unwrap returns the *dataplane.Unsupported.
+func (e *noProgramError) Unwrap() error { return e.unsupported }
 
 // lookup finds a program also where a user's search path often does not lead.
 func lookup(name string) (string, bool) {
