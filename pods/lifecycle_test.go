@@ -181,6 +181,7 @@ func TestStartErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t)
 			bad := program("bad", tc.command...)
+			bad.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 9}} // not ready before it ends, on slow machines too
 			if bad.Spec.Containers[0].WorkingDir = tc.dir; tc.dir == "work" {
 				bad.Spec.Containers[0].WorkingDir = scriptWithoutInterpreter(t)
 			}
