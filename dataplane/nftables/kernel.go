@@ -217,13 +217,35 @@ func (s *socket) readOnce(f dataplane.Family) (state, error) {
 		if set.shape.flags&unix.NFT_SET_EVAL != 0 {
 			continue
 		}
-		set.elements = map[string]element{}
-		if err := s.ask(request(f, unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_TABLE, name), set.readElements); err != nil {
+		if err := s.readSet(f, name, &set); err != nil {
 			return st, err
 		}
 		st.sets[name] = set
 	}
 	return st, nil
+}
+
+// fewElements is how many elements the kernel tells of without a break.
+const fewElements = 256
+
+// readSet reads the elements of a set. While the kernel makes room for a set
+// that has grown, its list may lack some: then it is read again, until there are
+// as many as the kernel says, or as many as the time before.
+func (s *socket) readSet(f dataplane.Family, name string, set *setState) error {
+	for before := -1; ; before = len(set.elements) {
+		set.elements = make(map[string]element, max(set.count, 0))
+		if err := s.ask(request(f, unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_TABLE, name), set.readElements); err != nil {
+			return err
+		}
+		n := len(set.elements)
+		switch {
+		case set.count >= 0 && int64(n) == set.count, set.count < 0 && n <= fewElements, n == before && set.count < 0:
+			return nil
+		case set.count >= 0 && before >= 0: // somebody changes it: begin anew, with its count
+			time.Sleep(settle)
+			return errInterrupted
+		}
+	}
 }
 
 // write makes the changes of one stage.

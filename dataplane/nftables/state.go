@@ -23,6 +23,8 @@ type state struct {
 type setState struct {
 	shape shape
 	size  uint32
+	// count is how many elements the kernel says there are; -1: it does not say.
+	count int64
 	// elements by key and end; nil for sets that rules write to.
 	elements map[string]element
 }
@@ -111,9 +113,12 @@ func (s *state) readChain(b []byte) {
 	}
 }
 
+// setCount is the attribute NFTA_SET_COUNT, of kernels since 6.16.
+const setCount = 20
+
 // readSet takes a message about a set.
 func (s *state) readSet(b []byte) {
-	var set setState
+	set := setState{count: -1}
 	var table, name string
 	attributes(b, func(kind uint16, data []byte) {
 		switch kind {
@@ -131,6 +136,8 @@ func (s *state) readSet(b []byte) {
 			set.shape.dataType = number32(data)
 		case unix.NFTA_SET_DATA_LEN:
 			set.shape.dataLen = number32(data)
+		case setCount:
+			set.count = int64(number32(data))
 		case unix.NFTA_SET_DESC:
 			attributes(data, func(kind uint16, data []byte) {
 				if kind == unix.NFTA_SET_DESC_SIZE {
