@@ -26,5 +26,5 @@
 //
 // The package decides no policy and knows no Kubernetes type. kernel.go writes to
 // the kernel and read.go reads from it; everything else is pure.
-// docs/packet-path-ipvs.md draws the way of a packet.
+// docs/packet-path.md draws the way of a packet.
 package ipvs

@@ -40,7 +40,7 @@ func dialectOf(f dataplane.Family) dialect {
 	return dialect{icmp: "icmp", unreachable: "icmp-port-unreachable"}
 }
 
-// ruleset returns all rules of a family. docs/packet-path-ipvs.md draws them.
+// ruleset returns all rules of a family. docs/packet-path.md draws them.
 func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
 	return xtables.Ruleset{
 		Family: f,
