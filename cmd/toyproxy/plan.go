@@ -83,7 +83,8 @@ func verifyCommand() *cobra.Command {
 		Short: "Compare the kernel with the desired state",
 		Long: `Finds what somebody else changed: a rule deleted, a chain flushed, a jump gone, a
 virtual or real server, a weight, an address, a Pod; and tracked flows that lead
-where no new one would. Exits with 3 and the list when it found any. 'toyproxy sync' repairs exactly that.`,
+where no new one would. Exits with 3 and the list when it found any.
+'toyproxy sync' repairs exactly that.`,
 		Example: `  sudo toyproxy verify && echo the kernel is as it should be`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -24,8 +24,8 @@ type Flow struct {
 	// Opening: of the handshake of TCP or SCTP only the first packet has been
 	// seen, and no answer. Always false for UDP.
 	Opening bool
-	// ID is the kernel's mark of this very entry: one that is made later for
-	// the same tuples has another.
+	// ID is the kernel's mark of the entry: one that is made later for the same
+	// tuples has another, unless it happens to lie at the same place in memory.
 	ID uint32
 }
 

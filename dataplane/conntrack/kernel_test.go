@@ -22,38 +22,43 @@ func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
 // silence is how long a test waits for an answer that it expects not to come.
 const silence = 250 * time.Millisecond
 
-// stage is a lab whose node runs the iptables backend and a cleaner.
+// stage is a lab whose node runs a backend and a cleaner.
 type stage struct {
 	*lab.Lab
 	t       *testing.T
 	family  dataplane.Family
-	backend *iptables.Backend
+	backend dataplane.Backend
 	cleaner *Cleaner
 }
 
-// eachFamily runs a test in a lab of its own for each family. A rule that looks
-// at the state of flows stands in the node all the time: without one the kernel
-// stops to track them when the last rule of the backend goes, and hides every
-// fault. Uncaught packets leave by the default route, so that flows are made.
+// eachFamily runs a test of the iptables backend in a lab of its own for each
+// family.
 func eachFamily(t *testing.T, test func(s *stage)) {
 	for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
-		t.Run(f.String(), func(t *testing.T) {
-			lab.Require(t, lab.Namespaces)
-			engine, need := xtables.NFT, lab.IptablesNFT
-			if need.Missing() != nil {
-				engine, need = xtables.Legacy, lab.IptablesLegacy
-			}
-			lab.Require(t, need)
-			s := &stage{Lab: lab.New(t), t: t, family: f, backend: iptables.New(iptables.Config{Engine: engine})}
-			s.cleaner = New(Config{Journal: filepath.Join(t.TempDir(), "frontends.json")})
-			for _, tool := range []string{"iptables-", "ip6tables-"} {
-				for _, chain := range []string{"INPUT", "FORWARD", "OUTPUT"} {
-					s.Node.Run(tool+engine.String(), "-w", "-A", chain, "-m", "conntrack", "--ctstate", "ESTABLISHED")
-				}
-			}
-			test(s)
-		})
+		t.Run(f.String(), func(t *testing.T) { test(newStage(t, f)) })
 	}
+}
+
+// newStage builds a lab. A rule that looks at the state of flows stands in the
+// node all the time: without one the kernel stops to track them when the last
+// rule of the backend goes, and hides every fault. Uncaught packets leave by the
+// default route, so that flows are made.
+func newStage(t *testing.T, f dataplane.Family) *stage {
+	t.Helper()
+	lab.Require(t, lab.Namespaces)
+	engine, need := xtables.NFT, lab.IptablesNFT
+	if need.Missing() != nil {
+		engine, need = xtables.Legacy, lab.IptablesLegacy
+	}
+	lab.Require(t, need)
+	s := &stage{Lab: lab.New(t), t: t, family: f, backend: iptables.New(iptables.Config{Engine: engine})}
+	s.cleaner = New(Config{Journal: filepath.Join(t.TempDir(), "frontends.json")})
+	for _, tool := range []string{"iptables-", "ip6tables-"} {
+		for _, chain := range []string{"INPUT", "FORWARD", "OUTPUT"} {
+			s.Node.Run(tool+engine.String(), "-w", "-A", chain, "-m", "conntrack", "--ctstate", "ESTABLISHED")
+		}
+	}
+	return s
 }
 
 // at translates an address of IPv4 to the family of the test.
