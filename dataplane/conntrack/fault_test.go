@@ -253,3 +253,24 @@ func TestRemovalSurvives(t *testing.T) {
 		outside.want("TIMEOUT")
 	})
 }
+
+// TestSourceClasses proves that a flow is judged by where it comes from: when an
+// endpoint is left to the node's own flows, those from outside move.
+func TestSourceClasses(t *testing.T) {
+	eachFamily(t, func(s *stage) {
+		s.serve(dataplane.UDP)
+		node, outside := s.client(s.Node, external, 4000), s.client(s.Outside, external, 4001)
+		s.pass(s.service(newTable(), dataplane.ExternalIP, external, dataplane.UDP, p2))
+		node.want("p2")
+		outside.want("p2")
+		split := s.service(newTable(), dataplane.ExternalIP, external, dataplane.UDP, p2)
+		other := split.set("for those outside", dataplane.UDP, s.at(p3).String())
+		other.Masquerade = true
+		split.Frontends[0].Routes[dataplane.FromOutside] = other
+		if done := s.pass(split); len(done) != 1 {
+			t.Errorf("removed %v, want the flow from outside", done)
+		}
+		node.want("p2")
+		outside.want("p3")
+	})
+}
