@@ -111,17 +111,14 @@ func (c claims) shadowed(t dataplane.Table) []cluster.Problem {
 		if _, found := slices.BinarySearchFunc(t.Node.Addrs, fe.Addr, netip.Addr.Compare); !found {
 			continue
 		}
-		anywhere := fe.Key
-		anywhere.Addr = netip.IPv4Unspecified()
-		if !fe.Addr.Is4() {
-			anywhere.Addr = netip.IPv6Unspecified()
-		}
-		owner, exact := c.owners[anywhere], c.owners[fe.Key]
+		nodePort := dataplane.Frontend{Key: fe.Key, Kind: dataplane.NodePort}
+		nodePort.Addr = anyAddr(dataplane.FamilyOf(fe.Addr))
+		owner, exact := c.owners[nodePort.Key], c.owners[fe.Key]
 		if owner.service == nil || owner.service == exact.service {
 			continue
 		}
 		out = append(out, cluster.Problem{
-			Object: refOf(owner.service), Field: "spec.ports", Warning: true,
+			Object: refOf(owner.service), Field: fieldOf(owner.service, nodePort), Warning: true,
 			Message: fmt.Sprintf("node port %d does not answer on %s, which %s has as its %s: choose another node port", fe.Port, fe.Key, refOf(exact.service), fe.Kind),
 		})
 	}
@@ -138,21 +135,33 @@ func notGiven(fe dataplane.Frontend, loser *corev1.Service, owner claim) cluster
 		p.Message = fmt.Sprintf("%s occurs twice in this Service, the first is used: give each port its own number and protocol", fe.Key)
 		return p
 	case loser == owner.service:
-		p.Field = fieldOf(fe.Kind)
+		p.Field = fieldOf(loser, fe)
 		p.Message = fmt.Sprintf("%s is the %s of another port of this Service, which is used: choose another address or port", fe.Key, owner.kind)
 		return p
 	}
-	p.Field = fieldOf(fe.Kind)
+	p.Field = fieldOf(loser, fe)
 	p.Message = fmt.Sprintf("%s already belongs to %s, which is older or first by name: choose another address or port, or leave it out to be given one", fe.Key, refOf(owner.service))
 	return p
 }
 
-// fieldOf names the field that makes a frontend of a kind.
-func fieldOf(k dataplane.Kind) string {
-	return [...]string{
-		dataplane.ClusterIP:      "spec.clusterIP",
-		dataplane.NodePort:       "spec.ports",
-		dataplane.ExternalIP:     "spec.externalIPs",
-		dataplane.LoadBalancerIP: "status.loadBalancer.ingress",
-	}[k]
+// fieldOf names the field of a Service that makes a frontend.
+func fieldOf(svc *corev1.Service, fe dataplane.Frontend) string {
+	same := func(text string) bool {
+		addr, err := parseAddr(text)
+		return err == nil && addr == fe.Addr
+	}
+	switch fe.Kind {
+	case dataplane.NodePort:
+		i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			protocol, ok := protocolOf(p.Protocol)
+			return ok && protocol == fe.Protocol && p.NodePort == int32(fe.Port)
+		})
+		return fmt.Sprintf("spec.ports[%d].nodePort", i)
+	case dataplane.ExternalIP:
+		return fmt.Sprintf("spec.externalIPs[%d]", slices.IndexFunc(svc.Spec.ExternalIPs, same))
+	case dataplane.LoadBalancerIP:
+		i := slices.IndexFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return same(in.IP) })
+		return fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i)
+	}
+	return "spec.clusterIP"
 }

@@ -60,17 +60,17 @@ func TestDoorsCollide(t *testing.T) {
 		key, problem  string
 	}{
 		{"node port and node port", named("a", "10.96.1.1", withNodePort(30080)), named("b", "10.96.1.2", withNodePort(30080)), "0.0.0.0:30080/tcp",
-			"spec.ports: 0.0.0.0:30080/tcp already belongs to Service default/a"},
+			"spec.ports[0].nodePort: 0.0.0.0:30080/tcp already belongs to Service default/a"},
 		{"external IP and external IP", named("a", "10.96.1.1", withExternal("198.51.100.9")), named("b", "10.96.1.2", withExternal("198.51.100.9")), "198.51.100.9:80/tcp",
-			"spec.externalIPs: 198.51.100.9:80/tcp already belongs to Service default/a"},
+			"spec.externalIPs[0]: 198.51.100.9:80/tcp already belongs to Service default/a"},
 		{"load balancer and external IP", named("z", "10.96.1.1", withBalancer("198.51.100.9"), born(2024)), named("b", "10.96.1.2", withExternal("198.51.100.9"), born(2025)), "198.51.100.9:80/tcp",
-			"spec.externalIPs: 198.51.100.9:80/tcp already belongs to Service default/z"},
+			"spec.externalIPs[0]: 198.51.100.9:80/tcp already belongs to Service default/z"},
 		{"external IP and load balancer", named("z", "10.96.1.1", withExternal("198.51.100.9"), born(2024)), named("b", "10.96.1.2", withBalancer("198.51.100.9"), born(2025)), "198.51.100.9:80/tcp",
-			"status.loadBalancer.ingress: 198.51.100.9:80/tcp already belongs to Service default/z"},
+			"status.loadBalancer.ingress[0].ip: 198.51.100.9:80/tcp already belongs to Service default/z"},
 		{"load balancer and load balancer, one with ranges", named("a", "10.96.1.1", withBalancer("198.51.100.9")), named("b", "10.96.1.2", withBalancer("198.51.100.9"), ranges("10.0.0.0/8")), "198.51.100.9:80/tcp",
-			"status.loadBalancer.ingress: 198.51.100.9:80/tcp already belongs to Service default/a"},
+			"status.loadBalancer.ingress[0].ip: 198.51.100.9:80/tcp already belongs to Service default/a"},
 		{"ClusterIP and a younger external IP", named("z", "10.96.1.1", born(2024)), named("b", "10.96.1.2", withExternal("10.96.1.1"), born(2025)), "10.96.1.1:80/tcp",
-			"spec.externalIPs: 10.96.1.1:80/tcp already belongs to Service default/z"},
+			"spec.externalIPs[0]: 10.96.1.1:80/tcp already belongs to Service default/z"},
 		{"external IP and a younger ClusterIP", named("z", "10.96.1.1", withExternal("10.96.1.2"), born(2024)), named("b", "10.96.1.2", born(2025)), "10.96.1.2:80/tcp",
 			"spec.clusterIP: 10.96.1.2:80/tcp already belongs to Service default/z"},
 	} {
@@ -94,12 +94,17 @@ func TestDoorsCollide(t *testing.T) {
 func TestDoorsOfOneServiceCollide(t *testing.T) {
 	svc := openService(ranges("203.0.113.0/25"), withExternal(places["LB1"]))
 	checkFlows(t, openTable(t, svc, pods("a@n1")), "B LB1:80 = DROP", "E LB1:80 = {a:80} +m")
+	table, problems := build(openNode(), pods("a@n1"), openService(ranges("bad"), withExternal(places["LB1"])))
+	checkFlows(t, table, "E LB1:80 = NONE", "P CIP:80 = {a:80} -m")
+	if len(problems) != 1 {
+		t.Errorf("problems: %v", texts(problems))
+	}
 	svc = openService(withExternal("10.96.0.10"))
 	checkFlows(t, openTable(t, svc, pods("a@n1")), "P CIP:80 = {a:80} -m")
 	svc = newService("web", "http:80/TCP", "alt:81/TCP")
 	svc.Spec.Type = corev1.ServiceTypeNodePort
 	svc.Spec.Ports[0].NodePort, svc.Spec.Ports[1].NodePort = 30080, 30080
-	table, problems := build(openNode(), nil, svc)
+	table, problems = build(openNode(), nil, svc)
 	equal(t, "table", show(table), []string{"0.0.0.0:30080/tcp refuse", "10.96.0.10:80/tcp refuse", "10.96.0.10:81/tcp refuse"})
 	equal(t, "problems", texts(problems), []string{"Service default/web: spec.ports: 0.0.0.0:30080/tcp occurs twice in this Service, the first is used: give each port its own number and protocol"})
 }
@@ -113,6 +118,6 @@ func TestNodePortIsShadowed(t *testing.T) {
 		balance.MakePart(openNode(), a, pods("a@n1")), balance.MakePart(openNode(), b, pods("b@n1")),
 	})
 	checkFlows(t, table, "E N1:30080 = {b:80} +m", "E N2:30080 = {a:80} +m")
-	equal(t, "problems", texts(problems), []string{"warning: Service default/a: spec.ports: " +
+	equal(t, "problems", texts(problems), []string{"warning: Service default/a: spec.ports[0].nodePort: " +
 		"node port 30080 does not answer on 192.168.0.2:30080/tcp, which Service default/b has as its ExternalIP: choose another node port"})
 }

@@ -29,9 +29,8 @@
 //	ExternalIP                           for all types
 //
 // Of one address and port that several claim, through whatever doors, the older
-// Service has it; see Join. Within a Service the order is that of the list, so
-// that an address which is restricted as a load balancer's is not open as an
-// external IP.
+// Service has it; see Join. Within a Service the order is that of the list; an
+// address that is restricted as a load balancer's is never open as an external IP.
 //
 // # A switch
 //

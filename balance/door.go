@@ -2,6 +2,7 @@ package balance
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -9,8 +10,7 @@ import (
 // door makes the frontends through which one way into a Service leads to a port.
 type door func(*port) []dataplane.Frontend
 
-// doors lists the ways in. Where two lead to one address the first is used: a
-// load balancer's address is restricted, an external IP is not.
+// doors lists the ways in. Where two lead to one address the first is used.
 func doors() []door { return []door{clusterIP, nodePort, loadBalancerIP, externalIP} }
 
 // open returns the frontends of the port, through all doors, each Key once.
@@ -100,11 +100,15 @@ func nodePort(p *port) []dataplane.Frontend {
 	if !p.outer.nodePorts || !isPort(number) {
 		return nil
 	}
-	any := netip.IPv4Unspecified()
-	if p.family() == dataplane.IPv6 {
-		any = netip.IPv6Unspecified()
+	return []dataplane.Frontend{p.frontend(dataplane.NodePort, anyAddr(p.family()), number, p.outside())}
+}
+
+// anyAddr stands for all addresses of the node of a family.
+func anyAddr(f dataplane.Family) netip.Addr {
+	if f == dataplane.IPv4 {
+		return netip.IPv4Unspecified()
 	}
-	return []dataplane.Frontend{p.frontend(dataplane.NodePort, any, number, p.outside())}
+	return netip.IPv6Unspecified()
 }
 
 // loadBalancerIP is the door on the addresses of a load balancer, which never
@@ -123,10 +127,13 @@ func loadBalancerIP(p *port) []dataplane.Frontend {
 }
 
 // externalIP is the door on addresses that somebody else sends to this node.
+// Those that are a load balancer's as well are left to its door, open or shut.
 func externalIP(p *port) []dataplane.Frontend {
 	var out []dataplane.Frontend
 	for _, addr := range ofFamily(p.outer.external, p.family()) {
-		out = append(out, p.frontend(dataplane.ExternalIP, addr, p.spec().Port, p.outside()))
+		if !slices.Contains(p.outer.balancer, addr) {
+			out = append(out, p.frontend(dataplane.ExternalIP, addr, p.spec().Port, p.outside()))
+		}
 	}
 	return out
 }
