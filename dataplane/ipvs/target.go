@@ -17,8 +17,7 @@ type target struct {
 	sets    [setKinds]members
 	servers []virtualServer
 	rules   xtables.Ruleset
-	// serviceRanges are those of the family: in them a foreign virtual server on
-	// a key of ours is taken over.
+	// serviceRanges are those of the family.
 	serviceRanges []netip.Prefix
 	leftOut       []leftOut
 }
@@ -114,7 +113,7 @@ func unserved(fe dataplane.Frontend) string {
 func (t target) yield(have observed) target {
 	foreign := map[netip.Addr]virtualServer{}
 	for k, v := range have.servers {
-		if !have.owns(k) && !t.inServiceRange(k.Addr) {
+		if !have.owns(k) {
 			foreign[k.Addr] = v
 		}
 	}
@@ -139,9 +138,4 @@ func (t target) yield(have observed) target {
 		}
 	}
 	return out
-}
-
-// inServiceRange reports whether an address comes from the ranges of Services.
-func (t target) inServiceRange(a netip.Addr) bool {
-	return slices.ContainsFunc(t.serviceRanges, func(p netip.Prefix) bool { return p.Contains(a) })
 }
