@@ -38,7 +38,7 @@ Without SCENARIO it lists the lessons.`,
 			return runDemo(cmd, args[0], backend, out.isJSON())
 		},
 	}
-	cmd.Flags().Var(&backend, "backend", "auto, iptables or ipvs")
+	cmd.Flags().Var(&backend, "backend", "auto, iptables, ipvs or nftables")
 	out.register(cmd, "json")
 	return cmd
 }

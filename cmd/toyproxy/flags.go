@@ -19,12 +19,13 @@ const (
 	backendAuto     backendName = "auto"
 	backendIPTables backendName = "iptables"
 	backendIPVS     backendName = "ipvs"
+	backendNftables backendName = "nftables"
 )
 
 // Set implements pflag.Value.
 func (b *backendName) Set(v string) error {
-	if !slices.Contains([]backendName{backendAuto, backendIPTables, backendIPVS}, backendName(v)) {
-		return errors.New("must be auto, iptables or ipvs")
+	if !slices.Contains([]backendName{backendAuto, backendIPTables, backendIPVS, backendNftables}, backendName(v)) {
+		return errors.New("must be auto, iptables, ipvs or nftables")
 	}
 	*b = backendName(v)
 	return nil

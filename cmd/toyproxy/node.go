@@ -24,6 +24,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
+	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/podnet"
 )
 
@@ -208,8 +209,11 @@ func (p *nodePlan) suggestion() string {
 
 // newBackend builds one backend.
 func (f *nodeFlags) newBackend(name backendName, sc scope) dataplane.Backend {
-	if name == backendIPVS {
+	switch name {
+	case backendIPVS:
 		return ipvs.New(ipvs.Config{Scheduler: f.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine})
+	case backendNftables:
+		return nftables.New(nftables.Config{})
 	}
 	return iptables.New(iptables.Config{Engine: f.engine.engine})
 }
@@ -286,9 +290,7 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 	backend := nf.backend.resolve()
 	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc),
 		Flows: conntrack.New(conntrack.Config{Virtual: backend == backendIPVS, Journal: sc.flowsJournal()})}
-	if backend == backendIPTables {
-		a.Others = []agent.Leftover{ipvsLeftover(nf, sc)}
-	}
+	a.Others = nf.leftovers(backend, sc)
 	if sc.pod {
 		in.Objects.Pods, err = livePods(sc, in.Objects.Pods)
 		return a, err
@@ -299,17 +301,13 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 
 // buildAgentForDown wires what is needed to remove everything.
 func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
-	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: []agent.Leftover{ipvsLeftover(nf, sc)}}
+	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: nf.leftovers(backendIPTables, sc)}
 	if sc.pod {
 		return a, nil
 	}
 	var err error
 	a.Pods, err = newPods(nil, sc, cluster.Objects{}, agent.Node{})
 	return a, err
-}
-
-func ipvsLeftover(nf *nodeFlags, sc scope) agent.Leftover {
-	return ipvs.New(ipvs.Config{Scheduler: nf.scheduler.value, StateDir: sc.rulesDir(), Engine: nf.engine.engine})
 }
 
 // agentNode says which node the objects are programmed for, and gives Pods

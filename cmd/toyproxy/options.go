@@ -48,11 +48,11 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	f.registerScope(cmd)
 	f.backend = backendAuto
 	fl := cmd.Flags()
-	fl.Var(&f.backend, "backend", "auto, iptables or ipvs")
+	fl.Var(&f.backend, "backend", "auto, iptables, ipvs or nftables")
 	fl.Var(&f.engine, "iptables-engine", "auto, nft or legacy: which iptables writes the rules")
 	f.scheduler = checkedString{value: "rr", check: checkScheduler}
 	fl.Var(&f.scheduler, "ipvs-scheduler", "scheduler of IPVS virtual servers")
-	_ = cmd.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "iptables", "ipvs"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "iptables", "ipvs", "nftables"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("iptables-engine", cobra.FixedCompletions([]string{"auto", "nft", "legacy"}, cobra.ShellCompDirectiveNoFileComp))
 }
 

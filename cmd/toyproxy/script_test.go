@@ -54,11 +54,14 @@ func requireRoot(t *testing.T) {
 	t.Skip("SKIP(kernel): not root, no network namespaces")
 }
 
-// condition knows [ipvs]: the kernel has IPVS.
+// condition knows [ipvs], [nft] and [nftables]: the kernel has IPVS, the engine
+// nft of iptables, nftables with NAT.
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "ipvs":
 		return exec.Command("unshare", "-n", "ipvsadm", "-Ln").Run() == nil, nil
+	case "nftables":
+		return exec.Command("unshare", "-n", "nft", "add table ip p; add chain ip p c { type nat hook output priority 0; }").Run() == nil, nil
 	case "nft":
 		return exec.Command("unshare", "-n", "iptables-nft", "-t", "nat", "-N", "PROBE").Run() == nil, nil
 	}
@@ -141,6 +144,7 @@ for e in nft legacy; do for f in iptables ip6tables; do
   command -v $f-$e-save >/dev/null || continue
   echo "== $f-$e"; $f-$e-save 2>/dev/null | sed 's/\[[0-9]*:[0-9]*\]//' | grep -v '^#'
 done; done
+echo == nft; nft list table ip toyproxy 2>/dev/null; nft list table ip6 toyproxy 2>/dev/null
 echo == ipset; ipset list 2>/dev/null
 echo == ipvs; ipvsadm -Sn 2>/dev/null
 for f in -4 -6; do echo == addr $f; ip $f -o addr show | grep -v fe80

@@ -36,6 +36,7 @@ func New(c Config) *Backend {
 }
 
 // Render returns the tables as text for nft -f, those of both families in one.
+// Loading it replaces what is there, in one transaction.
 // Nothing of it depends on the kernel: rows are numbered as a first Apply does.
 func (b *Backend) Render(t dataplane.Table) (string, error) {
 	var out strings.Builder
@@ -46,7 +47,7 @@ func (b *Backend) Render(t dataplane.Table) (string, error) {
 		if out.Len() == 0 {
 			out.WriteString("# nft -f\n")
 		}
-		out.WriteString(build(t, f).text())
+		out.WriteString(build(t, f).replacement())
 	}
 	return out.String(), nil
 }

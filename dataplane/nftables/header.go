@@ -130,13 +130,13 @@ func notes(f dataplane.Family, s set) []byte {
 	if s.kind.isMap() {
 		out = append(out, tlvNumber(noteDataOrder, 0)...)
 	}
-	port := func(at byte) []byte { return typeofPayload(at, 11, 2) }
+	const anyHeader, dport = 11, 2
 	switch {
 	case s.kind == endpointRows || s.kind == chainRows:
 		out = append(out, tlvs(noteKeyTypeof, tlvNumber(noteExpression, exprConcat), tlvs(noteOf,
 			typeofPayload(0, header, daddr),
 			tlvs(1, tlvNumber(noteExpression, exprMeta), tlvs(noteOf, tlvNumber(0, 16))),
-			port(2),
+			typeofPayload(2, anyHeader, dport),
 			tlvs(3, tlvNumber(noteExpression, exprNumgen), tlvs(noteOf, tlvNumber(0, 1), tlvNumber(1, rowSpan), tlvNumber(2, 0)))))...)
 	case order == 0:
 		out = append(out, tlvs(noteKeyTypeof, tlvNumber(noteExpression, exprConcat), tlv(noteOf))...)
@@ -144,7 +144,7 @@ func notes(f dataplane.Family, s set) []byte {
 	switch s.kind {
 	case endpointRows:
 		out = append(out, tlvs(noteDataTypeof, tlvNumber(noteExpression, exprConcat),
-			tlvs(noteOf, typeofPayload(0, header, daddr), port(1)))...)
+			tlvs(noteOf, typeofPayload(0, header, daddr), typeofPayload(1, anyHeader, dport)))...)
 	case chainRows:
 		out = append(out, tlvs(noteDataTypeof, tlvNumber(noteExpression, exprVerdict), tlv(noteOf))...)
 	}

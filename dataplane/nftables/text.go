@@ -10,7 +10,16 @@ import (
 // tableComment is the comment of our tables.
 const tableComment = "made by toyproxy; changes are lost"
 
-// text writes a layout as nft does, for nft -f.
+// replacement writes a layout for nft -f, in place of what is there: nft 1.0.6
+// cannot add to a table of ours, because it takes the address and port that a
+// map leads to for two protocols at once when it has read the map from the
+// kernel. Naming the table first lets the deletion succeed when there is none.
+func (l layout) replacement() string {
+	name := fmt.Sprintf("table %s %s\n", ipText(l.family), tableName)
+	return name + "delete " + name + l.text()
+}
+
+// text writes a layout as nft does.
 func (l layout) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s %s {\n\tcomment %q\n", ipText(l.family), tableName, tableComment)
