@@ -200,7 +200,8 @@ type EndpointSet struct {
 type Node struct {
 	// PodRanges are the ranges Pod addresses come from: a source inside is a
 	// Pod. With none for a family, and no PodInterfaces, nobody can tell Pods
-	// from what is outside; both have the same routes then.
+	// from what is outside: both have the same routes then, and only where
+	// FromNode has others must the node's own packets be told apart.
 	PodRanges []netip.Prefix
 	// PodInterfaces, when not empty, replaces PodRanges as what makes a source a
 	// Pod: the packet came in through one of these links. Each is a link's name,
