@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/pods"
@@ -77,6 +78,10 @@ type Plan struct {
 	agent      *Agent
 	input      Input
 	programmed bool
+	// replaced are the Pods that Create ends and makes anew; withdrawn says that
+	// they have been taken out of the rules.
+	replaced  []types.NamespacedName
+	withdrawn bool
 }
 
 // Plan reads the node and returns what has to change. It writes nothing.
@@ -90,6 +95,8 @@ func (a *Agent) Plan(ctx context.Context, in Input) (*Plan, error) {
 		}
 		p.Create, p.Delete, living = pp.Create, pp.Delete, pp.Pods
 		p.input.Problems = append(slices.Clone(in.Problems), place(pp.Problems, in.Locate)...)
+		p.replaced = pp.Replaced
+		pp.BeforeReplacing(p.withdraw)
 	}
 	if err := p.planRules(ctx, living); err != nil {
 		return nil, err
@@ -137,7 +144,7 @@ func (p *Plan) Remarks() []string {
 // that cannot be removed stop nothing else either.
 func (p *Plan) Apply(ctx context.Context) error {
 	podsErr := p.Create.Apply(ctx)
-	if podsErr != nil {
+	if podsErr != nil || p.withdrawn {
 		if err := p.replan(ctx); err != nil {
 			return errors.Join(podsErr, err)
 		}
@@ -202,11 +209,37 @@ func (unknownFlows) Apply(context.Context) error { return nil }
 // Remarks says why nothing is done.
 func (u unknownFlows) Remarks() []string { return []string{u.why} }
 
-// replan drops the Pods that do not live from what the rules are made for.
+// withdraw takes the Pods that are about to be replaced out of the rules: nobody
+// is to be sent to a Pod that has ended.
+func (p *Plan) withdraw(ctx context.Context) error {
+	living, err := p.living(ctx)
+	if err != nil {
+		return err
+	}
+	interim := &Plan{agent: p.agent, input: p.input}
+	if err := interim.planRules(ctx, slices.DeleteFunc(living, func(pod *corev1.Pod) bool {
+		return slices.Contains(p.replaced, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	})); err != nil {
+		return err
+	}
+	p.withdrawn = true
+	return interim.Rules.Apply(ctx)
+}
+
+// replan makes the rules for the Pods that live.
 func (p *Plan) replan(ctx context.Context) error {
+	living, err := p.living(ctx)
+	if err != nil {
+		return err
+	}
+	return p.planRules(ctx, living)
+}
+
+// living are the wanted Pods that live, others' among them.
+func (p *Plan) living(ctx context.Context) ([]*corev1.Pod, error) {
 	live, err := p.agent.Pods.List(ctx)
 	if err != nil {
-		return fmt.Errorf("list of the live Pods: %w", err)
+		return nil, fmt.Errorf("list of the live Pods: %w", err)
 	}
 	alive := make(map[string]*corev1.Pod, len(live))
 	for _, pod := range live {
@@ -220,7 +253,7 @@ func (p *Plan) replan(ctx context.Context) error {
 			living = append(living, made)
 		}
 	}
-	return p.planRules(ctx, living)
+	return living, nil
 }
 
 // Down plans to remove everything of ours from the node: rules first, then

@@ -52,9 +52,11 @@ func (e *StartError) Error() string {
 
 // createPlan makes Pods.
 type createPlan struct {
-	runtime    *Runtime
-	net        *podnet.Plan
-	replaced   []victim
+	runtime  *Runtime
+	net      *podnet.Plan
+	replaced []victim
+	// withdraw is called before the replaced Pods are ended; may be nil.
+	withdraw   func(context.Context) error
 	started    []item
 	relabelled []item
 	// starting are Pods that an earlier pass has started and not waited for.
@@ -120,6 +122,9 @@ func (p *createPlan) Apply(ctx context.Context) error {
 	wait, ok, err := r.make(ctx, first, fresh)
 	errs := []error{p.failures, err, r.await(ctx, append(wait, p.starting...))}
 	if len(again) > 0 && ok && ctx.Err() == nil {
+		if p.withdraw != nil {
+			errs = append(errs, p.withdraw(ctx))
+		}
 		errs = append(errs, r.end(ctx, p.replaced))
 		wait, _, err = r.make(ctx, later, again)
 		errs = append(errs, err, r.await(ctx, wait))

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -27,6 +29,17 @@ type Plan struct {
 	Create dataplane.Plan
 	// Delete ends Pods that nobody wants any more.
 	Delete dataplane.Plan
+	// Replaced names the Pods that Create ends and makes anew under the same name.
+	Replaced []types.NamespacedName
+	create   *createPlan
+}
+
+// BeforeReplacing has Create call f once all new Pods are ready, before it ends
+// those that it replaces: the moment to take them out of the rules.
+func (p Plan) BeforeReplacing(f func(context.Context) error) {
+	if p.create != nil {
+		p.create.withdraw = f
+	}
 }
 
 // Changes lists the changes of both halves.
@@ -56,7 +69,9 @@ func (r *Runtime) Plan(ctx context.Context, wanted []*corev1.Pod) (Plan, error) 
 	if err != nil {
 		return Plan{}, err
 	}
-	return Plan{Pods: c.pods(wanted), Problems: c.problems, Create: c.plan(net), Delete: del}, nil
+	create := c.plan(net)
+	return Plan{Pods: c.pods(wanted), Problems: c.problems, Create: create, Delete: del,
+		Replaced: create.replacedNames(), create: create}, nil
 }
 
 // Remove plans to take away every Pod and the node's Pod network.
@@ -268,4 +283,14 @@ func (c *creation) plan(net *podnet.Plan) *createPlan {
 		}
 	}
 	return p
+}
+
+// replacedNames names the Pods that are ended and made anew.
+func (p *createPlan) replacedNames() []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, v := range p.replaced {
+		ns, name, _ := strings.Cut(v.name, "/")
+		out = append(out, types.NamespacedName{Namespace: ns, Name: name})
+	}
+	return out
 }
