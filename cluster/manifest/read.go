@@ -89,7 +89,7 @@ func (r *reader) directory(ctx context.Context, dir string) error {
 		}
 		fsys = sub
 	}
-	before := len(r.files) + len(r.problems)
+	found := false
 	err := fs.WalkDir(fsys, ".", func(p string, entry fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -97,9 +97,10 @@ func (r *reader) directory(ctx context.Context, dir string) error {
 		if err != nil && p == "." {
 			return reason(err)
 		}
+		found = found || err != nil || !entry.IsDir() && isManifest(entry.Name())
 		return r.entry(fsys, p, filepath.Join(dir, p), entry, err)
 	})
-	if err == nil && len(r.files)+len(r.problems) == before {
+	if err == nil && !found {
 		r.problem(dir, "no .yaml, .yml or .json file in this directory")
 		r.problems[len(r.problems)-1].Warning = true
 	}
