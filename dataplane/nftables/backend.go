@@ -126,7 +126,7 @@ func (s *socket) differences(ctx context.Context, want []layout) ([]delta, error
 		}
 		d, err := difference(l, have)
 		if err != nil {
-			return nil, fmt.Errorf("rules of table %s %s: %w", ipText(l.family), tableName, err)
+			return nil, err
 		}
 		if !d.empty() {
 			out = append(out, d)

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -51,9 +52,14 @@ type chainDelta struct {
 // difference compares what ought to be with what is. Pure.
 func difference(want layout, have state) (delta, error) {
 	d := delta{family: want.family, services: map[string]string{}}
-	if want.empty() {
-		d.gone = have.exists
+	ours := have.exists && have.comment == tableComment
+	switch {
+	case want.empty():
+		d.gone = ours
 		return d, nil
+	case have.exists && !ours:
+		return d, fmt.Errorf("table %[1]s %[2]s is there, but not made by toyproxy, whose tables have the comment %[3]q: rename it, or delete it by nft delete table %[1]s %[2]s",
+			ipText(want.family), tableName, tableComment)
 	}
 	d.rebuild = damage(want, have)
 	d.added = !have.exists
@@ -109,8 +115,8 @@ func damage(want layout, have state) string {
 	if !have.exists {
 		return ""
 	}
-	if have.flags != 0 || have.comment != tableComment {
-		return "table of this name was made by something else, or is dormant"
+	if have.flags != 0 {
+		return "table is dormant"
 	}
 	for _, s := range want.sets {
 		was, ok := have.sets[s.name]

@@ -2,8 +2,9 @@
 // table of nftables a family, "ip toyproxy" and "ip6 toyproxy", over netlink.
 //
 // It decides no policy and reads no Kubernetes object: the table has every
-// decision in it. Whatever is in a table of that name is ours; nothing else of
-// nftables is read or touched, and no program is started.
+// decision in it. A table of that name with our comment is ours, with all in it;
+// nothing else of nftables is touched, and no program is started. The kernel has
+// to be 5.10 or newer: older ones forget comments of tables.
 //
 //	dataplane.Table ─▶ layout (pure) ─▶ delta (pure) ─▶ transactions ─▶ kernel
 //

@@ -78,8 +78,7 @@ func TestTableLost(t *testing.T) {
 	for name, tc := range map[string]struct{ damage, reason string }{
 		"deleted":        {"delete table ip toyproxy", "table missing"},
 		"ruleset gone":   {"flush ruleset", "table missing"},
-		"foreign":        {"delete table ip toyproxy; add table ip toyproxy; add chain ip toyproxy x", "table of this name was made by something else"},
-		"dormant":        {"add table ip toyproxy { flags dormant; }", "table of this name was made by something else, or is dormant"},
+		"dormant":        {"add table ip toyproxy { flags dormant; }", "table is dormant"},
 		"other policy":   {"add chain ip toyproxy output { policy drop; }", "chain output has another hook, policy or comment"},
 		"other priority": {"flush chain ip toyproxy output; delete chain ip toyproxy output; add chain ip toyproxy output { type nat hook output priority 7; }", "chain output has another hook"},
 		"other type":     {"delete table ip toyproxy; add table ip toyproxy { comment \"" + tableComment + "\"; }; add set ip toyproxy frontends { type ipv4_addr; }", "set frontends has another type"},
@@ -142,6 +141,26 @@ func TestRemove(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestForeignTable proves that a table that has our name and not our comment is
+// nobody's to touch.
+func TestForeignTable(t *testing.T) {
+	l := newLab(t, lab.WithPods(0))
+	l.Node.Run("nft", "add table ip6 toyproxy; add chain ip6 toyproxy x")
+	before := l.Node.Run("nft", "list ruleset")
+	b := New(Config{})
+	l.Node.Do(func() {
+		if _, err := b.Plan(t.Context(), small()); err == nil || !strings.Contains(err.Error(), "nft delete table ip6 toyproxy") {
+			t.Errorf("plan: %v, want what to do about the table", err)
+		}
+		if p, err := b.Remove(t.Context()); err != nil || len(p.Changes()) > 0 {
+			t.Errorf("removal: %v, %v", p.Changes(), err)
+		}
+	})
+	if after := l.Node.Run("nft", "list ruleset"); after != before {
+		t.Errorf("after:\n%s", after)
 	}
 }
 

@@ -54,3 +54,23 @@ func TestIdempotent(t *testing.T) {
 	b := New(Config{})
 	l.Node.Do(func() { converge(t, b, everyShape()) })
 }
+
+// TestUnsupported proves that a kernel without nftables, or without its tables of
+// family ip, is named as that, and holds nothing to remove. It is for such a
+// kernel: elsewhere there is nothing to see.
+func TestUnsupported(t *testing.T) {
+	l := lab.New(t, lab.WithPods(0))
+	l.Node.Do(func() {
+		_, err := New(Config{}).Plan(t.Context(), small())
+		if err == nil {
+			t.Skip("this kernel has nftables")
+		}
+		if !errors.Is(err, dataplane.ErrUnsupported) {
+			t.Errorf("plan: %v, want an error that names what the kernel lacks", err)
+		}
+		t.Log(err)
+		if p, err := New(Config{}).Remove(t.Context()); err != nil || len(p.Changes()) > 0 {
+			t.Errorf("removal: %v", err)
+		}
+	})
+}
