@@ -38,7 +38,7 @@ func dispatchChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
 		for _, a := range t.Node.Addrs {
 			d.at[digits(a)] = append(d.at[digits(a)], nil...)
 		}
-		d.portChains(netip.Addr{}, nodePortsChain, nodePorts, "")
+		d.portChains(netip.Addr{}, nodePortsChain, nodePorts, nil)
 	}
 	keys := make([]string, 0, len(d.at))
 	for k := range d.at {
@@ -106,32 +106,34 @@ func (d *dispatch) entries(t tree, lead func(string) string) []string {
 func (d *dispatch) address(key string, list bool, lead func(string) string) (rules, last []string) {
 	match := prefixOf(d.family, key)
 	frontends := d.at[key]
-	rest := d.otherPorts(match.Addr())
+	known := len(frontends) > 0
 	if len(frontends) > bucket || len(frontends) > 1 && !list {
 		name := addressChain(match.Addr())
-		d.portChains(match.Addr(), name, frontends, rest)
+		d.portChains(match.Addr(), name, frontends, d.otherPorts(match.Addr(), known, goTo))
 		return []string{rule(to(match), lead(name))}, nil
 	}
 	for _, fe := range frontends {
 		rules = append(rules, rule(to(match), port(fe.Protocol, fe.Port), lead(frontendChain(fe.Key))))
 	}
-	if rest != "" {
-		last = []string{rule(to(match), rest)}
+	for _, action := range d.otherPorts(match.Addr(), known, lead) {
+		last = append(last, rule(to(match), action))
 	}
 	return rules, last
 }
 
-// otherPorts is what happens to packets to an address of a frontend on a port
-// that none has: a ClusterIP refuses, a node address may have it as a NodePort,
-// at any other address it is none of our business.
-func (d *dispatch) otherPorts(a netip.Addr) string {
-	if slices.Contains(d.nodeAddrs, a) {
-		return goTo(nodePortsChain)
+// otherPorts is what happens to packets to an address on a port that it does not
+// have: a node address may have it as a NodePort, a known address in a Service
+// range refuses, at any other address it is none of our business.
+func (d *dispatch) otherPorts(a netip.Addr, known bool, lead func(string) string) []string {
+	refuses := known && contains(d.node.ServiceRanges, a)
+	nodePorts := slices.Contains(d.nodeAddrs, a)
+	switch {
+	case nodePorts && refuses:
+		return []string{jump(nodePortsChain), jump(refuseChain)}
+	case nodePorts:
+		return []string{lead(nodePortsChain)}
+	case refuses:
+		return []string{jump(refuseChain)}
 	}
-	for _, r := range d.node.ServiceRanges {
-		if r.Contains(a) {
-			return jump(refuseChain)
-		}
-	}
-	return ""
+	return nil
 }

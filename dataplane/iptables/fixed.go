@@ -1,33 +1,45 @@
 package iptables
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
-// Marks that carry a decision from table nat to where it can be carried out.
-// They are set and tested under one mask of two bits, which no other value of
-// the packet's mark is touched by.
-const (
-	markMask       = "0xc000"
-	markMasquerade = "0x4000/" + markMask
-	markDrop       = "0x8000/" + markMask
-	markRefuse     = "0xc000/" + markMask
-	// markVerdict matches drop and refuse alike: one test for all other packets.
-	markVerdict = "0x8000/0x8000"
-	markClear   = "0x0/" + markMask
-)
+// markText is the node's marks as iptables writes them: values that carry a
+// decision from table nat to where it can be carried out. They are set and tested
+// under one mask of two bits; no other bit of a mark is touched.
+type markText struct {
+	masquerade, drop, refuse, clear string
+	// verdict matches drop and refuse alike: one test for all other packets.
+	verdict string
+	// ours is the one bit that the mark of a tracked connection gets when it is
+	// to a frontend outside of the Service ranges.
+	ours string
+}
+
+// marksOf writes the marks of a node.
+func marksOf(n dataplane.Node) markText {
+	m := n.Marks()
+	under := func(value, mask uint32) string { return fmt.Sprintf("%#x/%#x", value, mask) }
+	return markText{
+		masquerade: under(m.Masquerade, m.Mask), drop: under(m.Drop, m.Mask), refuse: under(m.Refuse, m.Mask),
+		clear: "0x0/" + fmt.Sprintf("%#x", m.Mask), verdict: under(m.Drop, m.Drop), ours: under(m.Masquerade, m.Masquerade),
+	}
+}
 
 // setMark is the target that sets one of the marks.
 func setMark(value string) string { return "-j MARK --set-xmark " + value }
 
 // markChains are the chains of nat that note a decision. Refused and dropped
 // packets leave the table at once: nobody shall translate them.
-func markChains() []xtables.Chain {
+func markChains(m markText) []xtables.Chain {
 	return []xtables.Chain{
-		natChain(markMasqChain, setMark(markMasquerade)),
-		natChain(refuseChain, setMark(markRefuse), "-j ACCEPT"),
-		natChain(dropChain, setMark(markDrop), "-j ACCEPT"),
+		natChain(markMasqChain, setMark(m.masquerade)),
+		natChain(refuseChain, setMark(m.refuse), "-j ACCEPT"),
+		natChain(dropChain, setMark(m.drop), "-j ACCEPT"),
 	}
 }
 
@@ -39,26 +51,31 @@ func natChain(name string, rules ...string) xtables.Chain {
 // filterChains carry out what the marks say, and let what a node of Pods has to
 // forward pass a FORWARD policy of DROP. They have the same size whatever the
 // table holds.
-func filterChains(f dataplane.Family, n dataplane.Node) []xtables.Chain {
+func filterChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
+	m := marksOf(t.Node)
 	unreachable := "icmp-port-unreachable"
 	if f == dataplane.IPv6 {
 		unreachable = "icmp6-port-unreachable"
 	}
 	return []xtables.Chain{
 		{Table: xtables.Filter, Name: filterChain, Rules: []string{
-			"-p tcp -m mark --mark " + markRefuse + " -j REJECT --reject-with tcp-reset",
-			"-m mark --mark " + markRefuse + " -j REJECT --reject-with " + unreachable,
-			"-m mark --mark " + markDrop + " -j DROP",
+			"-p tcp -m mark --mark " + m.refuse + " -j REJECT --reject-with tcp-reset",
+			"-m mark --mark " + m.refuse + " -j REJECT --reject-with " + unreachable,
+			"-m mark --mark " + m.drop + " -j DROP",
 		}},
-		{Table: xtables.Filter, Name: forwardChain, Rules: forwardRules(n)},
+		{Table: xtables.Filter, Name: forwardChain, Rules: forwardRules(t)},
 	}
 }
 
 // forwardRules accept what was sent to a Service address, and its answers; and
 // what Pods send each other directly, which the node routes even between its own.
-func forwardRules(n dataplane.Node) []string {
+//
+// What was sent to other addresses of ours is known by a bit of the connection's
+// mark that its frontend sets: a rule for each address would grow with the
+// Services, and translated connections of others are none of our business.
+func forwardRules(t dataplane.Table) []string {
 	var out []string
-	for _, r := range n.ServiceRanges {
+	for _, r := range t.Node.ServiceRanges {
 		match := "-m conntrack --ctstate DNAT"
 		switch {
 		case r.IsSingleIP():
@@ -68,35 +85,44 @@ func forwardRules(n dataplane.Node) []string {
 		}
 		out = append(out, rule(match, "-j ACCEPT"))
 	}
-	for _, p := range xtables.PodToPod(n) {
+	if slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool { return outer(fe, t.Node) }) {
+		out = append(out, rule("-m conntrack --ctstate DNAT -m connmark --mark "+marksOf(t.Node).ours, "-j ACCEPT"))
+	}
+	for _, p := range xtables.PodToPod(t.Node) {
 		out = append(out, rule(p, "-j ACCEPT"))
 	}
 	return out
 }
 
+// outer reports whether what is sent to a frontend cannot be known by the
+// Service ranges.
+func outer(fe dataplane.Frontend, n dataplane.Node) bool {
+	return fe.Kind == dataplane.NodePort || !contains(n.ServiceRanges, fe.Addr)
+}
+
 // postrouting rewrites the source of marked packets and of hairpin packets.
 // Only translated packets look for the latter.
-func postrouting(randomFully bool) []xtables.Chain {
+func postrouting(m markText, randomFully bool) []xtables.Chain {
 	masquerade := "-j MASQUERADE"
 	if randomFully {
 		masquerade += " --random-fully"
 	}
 	return []xtables.Chain{
-		natChain(masqueradeChain, setMark(markClear), masquerade),
+		natChain(masqueradeChain, setMark(m.clear), masquerade),
 		natChain(postroutingChain,
-			rule("-m mark --mark "+markMasquerade, goTo(masqueradeChain)),
+			rule("-m mark --mark "+m.masquerade, goTo(masqueradeChain)),
 			rule("-m conntrack --ctstate DNAT", jump(hairpinChain))),
 	}
 }
 
 // jumps lead from the built-in chains into ours.
-func jumps() []xtables.Jump {
+func jumps(m markText) []xtables.Jump {
 	at := func(t xtables.Table, base, match, chain, why string) xtables.Jump {
 		return xtables.Jump{Table: t, Base: base, Rule: rule(match, xtables.JumpComment(why), jump(chain))}
 	}
 	forward := at(xtables.Filter, "FORWARD", "", forwardChain, "forward what Services and Pods send")
 	forward.Last = true
-	verdict := "-m mark --mark " + markVerdict
+	verdict := "-m mark --mark " + m.verdict
 	return []xtables.Jump{
 		at(xtables.Filter, "INPUT", verdict, filterChain, "refuse or drop"),
 		at(xtables.Filter, "FORWARD", verdict, filterChain, "refuse or drop"),

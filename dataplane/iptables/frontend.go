@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -10,11 +11,18 @@ import (
 // frontendChains are the chains of one frontend: by where a packet comes from,
 // what becomes of it. A packet that enters never falls out.
 func frontendChains(fe dataplane.Frontend, n dataplane.Node) []xtables.Chain {
-	body := routeRules(fe.Routes, n.PodRanges)
+	body := routeRules(fe.Routes, n)
+	if outer(fe, n) && forwards(fe) {
+		body = append([]target{{"", "-j CONNMARK --set-xmark " + marksOf(n).ours}}, body...)
+	}
 	restricted := fe.Allowed != nil && !everything(fe.Allowed)
 	main := xtables.Chain{Table: xtables.NAT, Name: frontendChain(fe.Key), For: fe.Service}
 	if !restricted {
 		main.Rules = commented(fe.Service, body)
+		return []xtables.Chain{main}
+	}
+	if len(fe.Allowed) == 0 {
+		main.Rules = commented(fe.Service, []target{{"", jump(dropChain)}})
 		return []xtables.Chain{main}
 	}
 	inner := xtables.Chain{Table: xtables.NAT, Name: allowedChain(fe.Key), For: fe.Service, Rules: join(body)}
@@ -24,6 +32,11 @@ func frontendChains(fe dataplane.Frontend, n dataplane.Node) []xtables.Chain {
 	}
 	main.Rules = commented(fe.Service, append(guard, target{"", jump(dropChain)}))
 	return []xtables.Chain{inner, main}
+}
+
+// forwards reports whether a frontend sends anybody to an endpoint.
+func forwards(fe dataplane.Frontend) bool {
+	return slices.ContainsFunc(fe.Routes[:], func(r dataplane.Route) bool { return r.Verdict == dataplane.Forward })
 }
 
 // everything reports whether one of the ranges holds all addresses.
@@ -59,23 +72,42 @@ func commented(service string, ts []target) []string {
 
 // routeRules says for each class of sources what happens. The classes are
 // tested in the order pod, node, rest: an address of the node that lies in a Pod
-// range counts as a Pod. Without a Pod range every source does.
-func routeRules(routes [dataplane.Sources]dataplane.Route, pods []netip.Prefix) []target {
+// range counts as a Pod. Where nothing tells Pods, they and what is outside have
+// the same route.
+func routeRules(routes [dataplane.Sources]dataplane.Route, n dataplane.Node) []target {
 	pod, node, outside := routes[dataplane.FromPod], routes[dataplane.FromNode], routes[dataplane.FromOutside]
-	if len(pods) == 0 || everything(pods) || pod == node && pod == outside {
+	pods := fromPods(n)
+	switch {
+	case everything(n.PodRanges) && len(n.PodInterfaces) == 0 || pod == node && pod == outside:
 		return fate("", pod)
-	}
-	if node == outside && len(pods) == 1 && sameButMasquerade(pod, node) {
-		return masqueradeOne(pods[0], pod, node)
+	case len(n.PodInterfaces) == 0 && len(n.PodRanges) == 1 && node == outside && sameButMasquerade(pod, node):
+		return masqueradeOne(n.PodRanges[0], pod, node)
 	}
 	var out []target
-	for _, r := range pods {
-		out = append(out, fate(from(r), pod)...)
+	for _, match := range pods {
+		out = append(out, fate(match, pod)...)
 	}
 	if node != outside {
 		out = append(out, fate(fromNode, node)...)
 	}
 	return append(out, fate("", outside)...)
+}
+
+// fromPods are the matches of packets from Pods; none when nothing tells them.
+// Links are not matched by exclusion: on the way out there is none, and
+// kernels differ in what they say about that.
+func fromPods(n dataplane.Node) []string {
+	var out []string
+	for _, name := range n.PodInterfaces {
+		out = append(out, xtables.FromLink(name))
+	}
+	if out != nil {
+		return out
+	}
+	for _, r := range n.PodRanges {
+		out = append(out, from(r))
+	}
+	return out
 }
 
 // sameButMasquerade reports whether two routes choose from the same set and

@@ -3,6 +3,7 @@ package iptables
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -38,6 +39,11 @@ func address(flag string, p netip.Prefix) string {
 		return ""
 	}
 	return flag + " " + p.Masked().String()
+}
+
+// contains reports whether an address lies in one of the ranges.
+func contains(ranges []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
 // single is the prefix of one address.

@@ -23,9 +23,9 @@ func portRange(digits string) (p dataplane.Protocol, low, high uint16) {
 }
 
 // portChains adds the chain, and those it leads to, in which a packet to one
-// address finds its frontend by protocol and port. What none matches does rest,
-// if that is not empty.
-func (d *dispatch) portChains(at netip.Addr, name string, frontends []dataplane.Frontend, rest string) {
+// address finds its frontend by protocol and port. What none matches meets the
+// rules of rest.
+func (d *dispatch) portChains(at netip.Addr, name string, frontends []dataplane.Frontend, rest []string) {
 	chainOf := make(map[string]string, len(frontends))
 	keys := make([]string, 0, len(frontends))
 	for _, fe := range frontends {
@@ -43,7 +43,7 @@ type portTree struct {
 	*dispatch
 	at      netip.Addr
 	chainOf map[string]string
-	rest    string
+	rest    []string
 }
 
 // add appends the chain of a part of the tree, after those it leads to.
@@ -68,8 +68,5 @@ func (b portTree) add(name string, t tree) {
 		b.add(sub, kid)
 		rules = append(rules, rule(ports(p, low, high), goTo(sub)))
 	}
-	if b.rest != "" {
-		rules = append(rules, b.rest)
-	}
-	b.chains = append(b.chains, natChain(name, rules...))
+	b.chains = append(b.chains, natChain(name, append(rules, b.rest...)...))
 }

@@ -17,7 +17,8 @@ func Ruleset(t dataplane.Table, f dataplane.Family, randomFully bool) xtables.Ru
 	if len(t.Frontends) == 0 && len(t.Node.ServiceRanges) == 0 {
 		return r
 	}
-	r.Chains = append(filterChains(f, t.Node), markChains()...)
+	m := marksOf(t.Node)
+	r.Chains = append(filterChains(f, t), markChains(m)...)
 	for _, s := range t.Sets {
 		r.Chains = append(r.Chains, pickChains(s)...)
 	}
@@ -25,8 +26,8 @@ func Ruleset(t dataplane.Table, f dataplane.Family, randomFully bool) xtables.Ru
 		r.Chains = append(r.Chains, frontendChains(fe, t.Node)...)
 	}
 	r.Chains = append(r.Chains, hairpinChains(f, t.Sets, randomFully)...)
-	r.Chains = append(r.Chains, postrouting(randomFully)...)
+	r.Chains = append(r.Chains, postrouting(m, randomFully)...)
 	r.Chains = append(r.Chains, dispatchChains(f, t)...)
-	r.Jumps = jumps()
+	r.Jumps = jumps(m)
 	return r
 }

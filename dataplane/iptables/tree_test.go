@@ -143,7 +143,7 @@ func TestRulesMetByAny(t *testing.T) {
 	w := walk(t, Ruleset(table, dataplane.IPv4, true), table.Node, packet{dst: netip.MustParseAddr("127.0.0.1"), src: testNode().Addrs[0], p: dataplane.TCP})
 	most, sum := 0, 0
 	for _, fe := range table.Frontends {
-		met := w.walk(t, packet{testNode().Addrs[0], fe.Addr, fe.Protocol, fe.Port}).met
+		met := w.walk(t, packet{src: testNode().Addrs[0], dst: fe.Addr, p: fe.Protocol, port: fe.Port}).met
 		most, sum = max(most, met), sum+met
 	}
 	if most > 64 {

@@ -22,9 +22,13 @@ type packet struct {
 	src, dst netip.Addr
 	p        dataplane.Protocol
 	port     uint16
+	// in is the link it came in through; empty for what the node itself sends.
+	in string
 }
 
-func (p packet) String() string { return fmt.Sprintf("%s to %s:%d/%s", p.src, p.dst, p.port, p.p) }
+func (p packet) String() string {
+	return fmt.Sprintf("%s by link %q to %s:%d/%s", p.src, p.in, p.dst, p.port, p.p)
+}
 
 // walker interprets the rules of table nat as the kernel does, but takes every
 // chance at once: a packet is divided into parts by the statistic match.
@@ -32,7 +36,8 @@ type walker struct {
 	chains map[string][]string
 	node   dataplane.Node
 	// fates sums up the parts by what became of them: "forward 10.0.0.1:80",
-	// "forward 10.0.0.1:80 masquerade", "refuse", "drop", "none".
+	// "forward 10.0.0.1:80 masquerade", "refuse", "drop", "none"; with " ours" at
+	// the end of a forward whose connection is marked.
 	fates map[string]float64
 	// met is the most rules that a part met.
 	met int
@@ -66,6 +71,8 @@ type part struct {
 	weight float64
 	mark   string
 	met    int
+	// ours: the mark of the connection says that FORWARD is to accept it.
+	ours bool
 }
 
 // chain returns what falls out of a chain.
@@ -88,7 +95,7 @@ func (w *walker) chain(t fataler, name string, p packet, at part) (left float64,
 		case action == "-g":
 			out, mark, met := w.chain(t, arg, p, taken)
 			if out > 0 {
-				fallen = part{fallen.weight + out, mark, max(fallen.met, met)}
+				fallen = part{weight: fallen.weight + out, mark: mark, met: max(fallen.met, met)}
 			}
 		case w.chains[arg] != nil:
 			out, mark, met := w.chain(t, arg, p, taken)
@@ -97,8 +104,10 @@ func (w *walker) chain(t fataler, name string, p packet, at part) (left float64,
 			}
 		case strings.HasPrefix(arg, "MARK"):
 			at.weight, at.mark = at.weight+taken.weight, arg[strings.LastIndex(arg, " ")+1:]
+		case arg == "CONNMARK --set-xmark "+marksOf(w.node).ours:
+			at.weight, at.ours = at.weight+taken.weight, true
 		default:
-			w.fates[fateName(arg, at.mark)] += taken.weight
+			w.fates[w.fateName(arg, at)] += taken.weight
 		}
 		if at.weight <= 0 {
 			break
@@ -110,14 +119,20 @@ func (w *walker) chain(t fataler, name string, p packet, at part) (left float64,
 	return fallen.weight, fallen.mark, fallen.met
 }
 
-func fateName(target, mark string) string {
-	if to, ok := strings.CutPrefix(target, "DNAT --to-destination "); ok {
-		if mark == markMasquerade {
-			return "forward " + to + " masquerade"
-		}
-		return "forward " + to
+func (w *walker) fateName(target string, at part) string {
+	marks := marksOf(w.node)
+	to, ok := strings.CutPrefix(target, "DNAT --to-destination ")
+	if !ok {
+		return map[string]string{marks.refuse: "refuse", marks.drop: "drop"}[at.mark]
 	}
-	return map[string]string{markRefuse: "refuse", markDrop: "drop"}[mark]
+	name := "forward " + to
+	if at.mark == marks.masquerade {
+		name += " masquerade"
+	}
+	if at.ours {
+		name += " ours"
+	}
+	return name
 }
 
 // match returns with which chance the rule is taken, and its action.
@@ -136,6 +151,8 @@ func (w *walker) match(t fataler, text string, p packet) (chance float64, action
 		case "-s":
 			in := netip.MustParsePrefix(value()).Contains(p.src)
 			no(in != (i >= 2 && words[i-2] == "!"))
+		case "-i":
+			no(throughLink(value(), p.in))
 		case "-d":
 			no(netip.MustParsePrefix(value()).Contains(p.dst))
 		case "-p":
@@ -148,7 +165,7 @@ func (w *walker) match(t fataler, text string, p packet) (chance float64, action
 			no(number(low) <= int(p.port) && int(p.port) <= number(high))
 		case "--src-type":
 			value()
-			no(slices.Contains(w.node.Addrs, p.src))
+			no(isLocal(w.node, p.src))
 		case "--probability":
 			f, _ := strconv.ParseFloat(value(), 64)
 			chance *= f
@@ -163,6 +180,18 @@ func (w *walker) match(t fataler, text string, p packet) (chance float64, action
 	}
 	t.Fatalf("rule without a target: %s", text)
 	return 0, "", ""
+}
+
+// throughLink reports whether a link has a name, or begins with it and "+". What
+// the node sends came in through none.
+func throughLink(name, link string) bool {
+	prefix, begins := strings.CutSuffix(name, "+")
+	return link == name || begins && link != "" && strings.HasPrefix(link, prefix)
+}
+
+// isLocal reports whether an address is the node's, be it for NodePorts or not.
+func isLocal(n dataplane.Node, a netip.Addr) bool {
+	return slices.Contains(n.Addrs, a) || a == netip.MustParseAddr("10.244.0.1")
 }
 
 func number(s string) int {
