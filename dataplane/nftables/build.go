@@ -47,11 +47,24 @@ func build(t dataplane.Table, f dataplane.Family) layout {
 	b.declare(clusterIPsSet, addresses, "on other ports these refuse")
 	b.declare(endpointsMap, endpointRows, "the endpoints of each frontend, numbered")
 	b.declare(hairpinSet, pairs, "endpoints here, which may reach themselves")
-	for _, fe := range expand(t) {
+	frontends := expand(t)
+	b.sets[frontendsSet].elements = make([]element, 0, len(frontends))
+	b.sets[endpointsMap].elements = make([]element, 0, b.rows(frontends))
+	for _, fe := range frontends {
 		b.frontend(fe)
 	}
 	b.hairpin()
 	return layout{family: f, sets: b.sortedSets(), chains: b.allChains()}
+}
+
+// rows is about how many rows the frontends need.
+func (b *builder) rows(frontends []dataplane.Frontend) (n int) {
+	for _, fe := range frontends {
+		if s, ok := b.table.Set(fe.Routes[b.sources[0]].Set); ok {
+			n += len(s.Endpoints)
+		}
+	}
+	return n
 }
 
 // everything reports whether one of the ranges holds all addresses.
@@ -214,7 +227,9 @@ func (b *builder) sortedSets() []set {
 		if s.kind == endpointRows || s.kind == chainRows {
 			less = byRow
 		}
-		slices.SortFunc(s.elements, less)
+		if !slices.IsSortedFunc(s.elements, less) { // mostly they are: frontends are
+			slices.SortFunc(s.elements, less)
+		}
 		out = append(out, *s)
 	}
 	return out

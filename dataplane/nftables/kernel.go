@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,7 @@ func (s *socket) close() { _ = unix.Close(s.fd) }
 // unsupported tells that a kernel lacks nftables, or NAT in it.
 func unsupported(f dataplane.Family, cause error) error {
 	return fmt.Errorf("%w (%w)", &dataplane.Unsupported{Feature: "nftables for " + f.String(),
-		Missing: "nf_tables with tables of family " + ipText(f) + ", chains of type nat, sets, fib, numgen, reject and masquerade (modules nf_tables, nft_chain_nat, nft_fib_" + f.String() + ", nft_numgen, nft_reject, nft_masq)",
+		Missing: "nf_tables with tables of family " + ipText(f) + ", chains of type nat, sets, fib, numgen, reject and masquerade (modules nf_tables, nft_chain_nat, nft_fib_" + strings.ToLower(f.String()) + ", nft_numgen, nft_reject, nft_masq)",
 		Mend:    "load the modules, boot a kernel that has them, or choose --backend iptables"}, cause)
 }
 

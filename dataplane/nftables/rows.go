@@ -26,6 +26,9 @@ func rowsOf(s dataplane.EndpointSet) []dataplane.Endpoint {
 		common = gcd(common, weights[i])
 	}
 	limit := uint64(max(mostRows, len(weights)))
+	if total/common == uint64(len(weights)) { // all the same
+		return s.Endpoints[:min(len(s.Endpoints), rowSpan-1)]
+	}
 	var out []dataplane.Endpoint
 	for i, e := range s.Endpoints {
 		n := weights[i] / common
