@@ -73,9 +73,12 @@ func kernelOnly(ctx context.Context, s *stage) error {
 	if err := s.expect(strings.TrimSpace(out) == "", "no toyproxy process but the Pods' own"); err != nil {
 		return err
 	}
-	if s.Backend == "ipvs" {
+	switch s.Backend {
+	case "ipvs":
 		_, err = s.run(ctx, "ipvsadm -Ln")
-	} else {
+	case "nftables":
+		_, err = s.run(ctx, "nft list table ip toyproxy | grep -E 'default/web|"+vip+"|dnat'")
+	default:
 		_, err = s.run(ctx, "{ iptables-nft-save -t nat; iptables-legacy-save -t nat; } 2>/dev/null | grep -E 'default/web|"+vip+"|DNAT'")
 	}
 	if err != nil {
