@@ -34,16 +34,18 @@ type backend struct {
 	// cuts: an open connection is reset when its endpoint leaves the Service,
 	// instead of living on (fault 61 is open).
 	cuts bool
+	// doors: it serves NodePorts, external and load-balancer addresses.
+	doors bool
 }
 
 // backends are the columns of the matrix. IPVS brings a few rules of iptables
 // along, in the engine that it finds.
 func backends() []backend {
 	return []backend{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false},
-		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false, true},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false, true},
+		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false, true},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true, false},
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 // nothing.
 func TestTransitions(t *testing.T) {
 	const visits = 15
-	tables := allTables(t)
-	onBackends(t, 0, func(t *testing.T, s *stage, _ backend) {
+	onBackends(t, 0, func(t *testing.T, s *stage, b backend) {
+		tables := allTables(t, b)
 		const seed = 20261130
 		r := rand.New(rand.NewPCG(seed, seed))
 		before := dumpOf(s.Node, everythingOf())
@@ -52,8 +52,9 @@ type namedTable struct {
 	table dataplane.Table
 }
 
-// allTables returns the table of every step of every scenario.
-func allTables(t *testing.T) []namedTable {
+// allTables returns the table of every step of every scenario that a backend
+// serves.
+func allTables(t *testing.T, b backend) []namedTable {
 	t.Helper()
 	scenarios, err := loadScenarios("testdata")
 	if err != nil {
@@ -61,7 +62,10 @@ func allTables(t *testing.T) []namedTable {
 	}
 	var out []namedTable
 	for _, s := range scenarios {
-		p := newPipeline()
+		if s.doors && !b.doors {
+			continue
+		}
+		p := s.newPipeline()
 		for _, st := range s.steps {
 			text, err := st.manifest(s.oneFamily)
 			if err != nil {

@@ -14,7 +14,8 @@
 //
 // # Files
 //
-//	-- options --     lines "pods N", "second node", "needs sctp", "one family"
+//	-- options --     lines "pods N", "second node", "needs sctp", "one family",
+//	                  "all doors": NodePorts, external and load-balancer addresses
 //	-- servers --     lines "HOST… PROTOCOL PORT…": the echo servers that run
 //	-- NAME.pods --   lines "POD LABEL=VALUE… [port=NAME:NUMBER…] [notready]"
 //	-- NAME.yaml --   other objects: Services, EndpointSlices
@@ -26,7 +27,7 @@
 //
 // Objects and flows are written in IPv4 and made to count for IPv6 as well,
 // unless the options say "one family": a Service with a ClusterIP becomes dual
-// stack, an EndpointSlice gets a sister, a flow is tried twice (see lab.Twin).
+// stack, at all its doors, an EndpointSlice gets a sister, a flow is tried twice (see lab.Twin).
 //
 // # Outcomes
 //

@@ -37,7 +37,11 @@ func (s step) manifest(oneFamily bool) (string, error) {
 		}
 		docs = append(docs, doc)
 		if !oneFamily {
-			docs = append(docs, widen(doc)...)
+			more, err := widen(doc)
+			if err != nil {
+				return "", err
+			}
+			docs = append(docs, more...)
 		}
 	}
 	var out strings.Builder
@@ -133,14 +137,17 @@ func podIPs(addrs []netip.Addr) []any {
 
 // widen makes an object count for IPv6 as well: a Service with a ClusterIP
 // becomes dual stack in place, of an EndpointSlice it returns the sister.
-func widen(doc tree) []tree {
+func widen(doc tree) ([]tree, error) {
 	switch doc["kind"] {
 	case "Service":
 		widenService(doc["spec"].(tree))
+		if err := widenDoors(doc); err != nil {
+			return nil, err
+		}
 	case "EndpointSlice":
-		return []tree{sister(doc)}
+		return []tree{sister(doc)}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 func widenService(spec tree) {

@@ -8,17 +8,14 @@ import (
 	"github.com/toyproxy/toyproxy/test/lab"
 )
 
-// TestNoPodRange proves that in a family without a Pod range every source counts
-// as a Pod, so that nobody's is rewritten, on every backend; and that this says
-// nothing of the other family.
+// TestNoPodRange proves that in a family without a Pod range nobody's source is
+// rewritten at a ClusterIP, on every backend; and that this says nothing of the
+// other family.
 func TestNoPodRange(t *testing.T) {
 	onBackends(t, 2, func(t *testing.T, s *stage, _ backend) {
 		s.Pod(2).Serve(dataplane.TCP, 8080)
-		table := s.program("p2 app=web", web)
-		table.Node.PodRanges = lab.PodRanges()[1:] // IPv6
-		if err := program(s.Node, s.backend, table); err != nil {
-			t.Fatal(err)
-		}
+		s.p.node.PodRanges = lab.PodRanges()[1:] // IPv6
+		s.program("p2 app=web", web)
 		for _, vip := range vips(10, true) {
 			for _, from := range []*lab.Host{s.Pod(1), s.Node, s.Outside} {
 				out := lab.Probe(from, dataplane.TCP, netip.AddrPortFrom(vip, 80), lab.Options{})

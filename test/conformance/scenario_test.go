@@ -21,6 +21,7 @@ type scenario struct {
 	second    bool
 	sctp      bool
 	oneFamily bool
+	doors     bool
 	servers   []server
 	steps     []step
 }
@@ -91,6 +92,8 @@ func (s *scenario) parseOptions(text string) error {
 			s.sctp = true
 		case line == "one family":
 			s.oneFamily = true
+		case line == "all doors":
+			s.doors = true
 		case isPods:
 			var err error
 			if s.pods, err = strconv.Atoi(n); err != nil {

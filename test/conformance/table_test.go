@@ -29,10 +29,20 @@ func node() balance.Node {
 type pipeline struct {
 	store *cluster.Store
 	index *endpoints.Index
+	node  balance.Node
 }
 
 func newPipeline() *pipeline {
-	return &pipeline{cluster.NewStore(), endpoints.New()}
+	return &pipeline{cluster.NewStore(), endpoints.New(), node()}
+}
+
+// newPipeline is the pipeline of the scenario's node.
+func (s scenario) newPipeline() *pipeline {
+	p := newPipeline()
+	if s.doors {
+		p.node = doorsNode()
+	}
+	return p
 }
 
 // table takes the complete input of a step.
@@ -46,7 +56,7 @@ func (p *pipeline) table(text string) (dataplane.Table, error) {
 		return dataplane.Table{}, err
 	}
 	p.index.Apply(p.store.Replace(loaded.Objects))
-	table, problems := balance.Build(node(), loaded.Objects.Services, p.index.Resolve)
+	table, problems := balance.Build(p.node, loaded.Objects.Services, p.index.Resolve)
 	for _, problem := range append(loaded.Problems, problems...) {
 		if !problem.Warning {
 			err = errors.Join(err, fmt.Errorf("problem: %s", problem))
