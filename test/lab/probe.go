@@ -111,7 +111,9 @@ func Series(from *Host, p dataplane.Protocol, to netip.AddrPort, n int, visit fu
 	from.t.Helper()
 	from.Do(func() {
 		for range n {
-			if !visit(probe(p, to, Options{})) {
+			// A busy guest may lose a SYN to a full queue; TCP sends it again after
+			// one second and after three.
+			if !visit(probe(p, to, Options{Timeout: 10 * time.Second})) {
 				return
 			}
 		}
