@@ -22,7 +22,9 @@ type builder struct {
 	table  dataplane.Table
 	// sources are the classes of sources that can be told apart.
 	sources []dataplane.Source
-	sets    map[string]*set
+	// mark is the bit that notes that a source is to be rewritten.
+	mark uint32
+	sets map[string]*set
 	// counts are the numbers of rows of frontends, by alternative.
 	counts [dataplane.Sources]map[int]bool
 	// chains are those of endpoints and of sets with affinity, by name.
@@ -35,11 +37,8 @@ func build(t dataplane.Table, f dataplane.Family) layout {
 	if len(t.Frontends) == 0 && len(t.Node.ServiceRanges) == 0 {
 		return layout{family: f}
 	}
-	b := builder{family: f, table: t, sources: []dataplane.Source{dataplane.FromPod},
+	b := builder{family: f, table: t, sources: sourcesOf(t), mark: t.Node.Marks().Masquerade,
 		sets: map[string]*set{}, chains: map[string]chain{}}
-	if ranges := t.Node.PodRanges; len(ranges) > 0 && !everything(ranges) {
-		b.sources = []dataplane.Source{dataplane.FromPod, dataplane.FromNode, dataplane.FromOutside}
-	}
 	for i := range b.counts {
 		b.counts[i] = map[int]bool{}
 	}
@@ -55,6 +54,27 @@ func build(t dataplane.Table, f dataplane.Family) layout {
 	}
 	b.hairpin()
 	return layout{family: f, sets: b.sortedSets(), chains: b.allChains()}
+}
+
+// sourcesOf returns the classes of sources that packets are told apart by. Where
+// nothing tells Pods, what is outside counts as one, and the node only where it
+// is treated differently.
+func sourcesOf(t dataplane.Table) []dataplane.Source {
+	n := t.Node
+	switch {
+	case len(n.PodInterfaces) == 0 && everything(n.PodRanges):
+		return []dataplane.Source{dataplane.FromPod}
+	case slices.Contains(n.PodInterfaces, "+"):
+		return []dataplane.Source{dataplane.FromPod, dataplane.FromNode}
+	case len(n.PodInterfaces)+len(n.PodRanges) > 0:
+		return []dataplane.Source{dataplane.FromPod, dataplane.FromNode, dataplane.FromOutside}
+	}
+	for _, fe := range t.Frontends {
+		if fe.Routes[dataplane.FromNode] != fe.Routes[dataplane.FromPod] {
+			return []dataplane.Source{dataplane.FromPod, dataplane.FromNode}
+		}
+	}
+	return []dataplane.Source{dataplane.FromPod}
 }
 
 // rows is about how many rows the frontends need.

@@ -34,7 +34,7 @@ func (b *builder) allChains() []chain {
 	return append(out, b.services(), base(preroutingChain, atPrerouting, rule{jump(servicesChain)}),
 		base(outputChain, atOutput, rule{jump(servicesChain)}),
 		base(postroutingChain, atPostrouting,
-			rule{marked{}, unmark{}, masquerade{}},
+			rule{marked(b.mark), unmark(b.mark), masquerade{}},
 			rule{translated{}, inSet{fields: []field{source, destination}, set: hairpinSet}, masquerade{}}))
 }
 
@@ -91,14 +91,34 @@ func (b *builder) sourceChains() []chain {
 	for _, s := range b.sources {
 		out = append(out, chain{name: "from-" + s.String(), rules: b.sourceRules(s)})
 	}
-	if len(out) > 1 {
-		for _, r := range b.table.Node.PodRanges {
-			all.rules = append(all.rules, rule{inRange{source, r}, goTo(out[0].name)})
+	if len(out) > 2 {
+		for _, match := range b.fromPods() {
+			all.rules = append(all.rules, rule{match, goTo("from-pod")})
 		}
-		all.rules = append(all.rules, rule{fromLocal{}, goTo(out[1].name)})
 	}
-	all.rules = append(all.rules, rule{goTo(out[len(out)-1].name)})
+	if len(out) > 1 {
+		all.rules = append(all.rules, rule{fromLocal{}, goTo("from-node")})
+	}
+	rest := b.sources[0]
+	if len(out) > 2 {
+		rest = dataplane.FromOutside
+	}
+	all.rules = append(all.rules, rule{goTo("from-" + rest.String())})
 	return append(out, all)
+}
+
+// fromPods match packets from Pods.
+func (b *builder) fromPods() (out []statement) {
+	for _, name := range b.table.Node.PodInterfaces {
+		out = append(out, fromLink(name))
+	}
+	if out != nil {
+		return out
+	}
+	for _, r := range b.table.Node.PodRanges {
+		out = append(out, inRange{source, r})
+	}
+	return out
 }
 
 // sourceRules say what becomes of packets of a class of sources.
@@ -113,11 +133,11 @@ func (b *builder) sourceRules(s dataplane.Source) []rule {
 	masq, keep := "masq-"+s.String(), "keep-"+s.String()
 	switch {
 	case b.has(masq):
-		rules = append(rules, rule{dialled(masq), mark{}})
+		rules = append(rules, rule{dialled(masq), mark(b.mark)})
 	case b.has(keep):
-		rules = append(rules, rule{notDialled(keep), mark{}})
+		rules = append(rules, rule{notDialled(keep), mark(b.mark)})
 	case s != dataplane.FromPod:
-		rules = append(rules, rule{mark{}})
+		rules = append(rules, rule{mark(b.mark)})
 	}
 	for alt := 1; alt < int(dataplane.Sources); alt++ {
 		if name := fmt.Sprintf("alt%d-%s", alt, s); b.has(name) {

@@ -3,6 +3,7 @@ package nftables
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,11 +97,11 @@ type watch struct {
 func (w watch) check(t fataler, k *fake) {
 	t.Helper()
 	if w.key.Addr.IsUnspecified() {
-		w.key.Addr = w.before.Node.Addrs[0]
+		w.key.Addr = netip.MustParseAddr("192.0.2.1")
 	}
-	p := packet{netip.MustParseAddr("192.0.2.1"), w.key.Addr, w.key.Protocol, w.key.Port}
+	p := packet{src: netip.MustParseAddr("198.51.100.1"), dst: w.key.Addr, p: w.key.Protocol, port: w.key.Port}
 	was, will := expect(w.before, p), expect(w.after, p)
-	if !forwards(was) || !forwards(will) || len(w.before.Node.PodRanges) != len(w.after.Node.PodRanges) {
+	if !forwards(was) || !forwards(will) || !reflect.DeepEqual(w.before.Node, w.after.Node) {
 		return
 	}
 	known := endpointsOf(w.before, p) + endpointsOf(w.after, p)

@@ -10,10 +10,6 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// markMasquerade is the bit of the packet's mark that notes that the source is
-// to be rewritten: the one that the backends with iptables rules use too.
-const markMasquerade = 0x4000
-
 // ctStatusDNAT is the bit of a flow's status that says that its destination was
 // rewritten.
 const ctStatusDNAT = 0x20
@@ -105,9 +101,18 @@ func (translated) expressions(dataplane.Family) []expr.Any {
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)}}
 }
 
-func (marked) expressions(dataplane.Family) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, and(markMasquerade, 0),
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: native(markMasquerade)}}
+func (s marked) expressions(dataplane.Family) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, and(uint32(s), 0),
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: native(uint32(s))}}
+}
+
+func (s fromLink) expressions(dataplane.Family) []expr.Any {
+	name, begins := s.name()
+	data := []byte(name)
+	if !begins { // the whole name, filled up
+		data = append(data, make([]byte, unix.IFNAMSIZ-len(data))...)
+	}
+	return []expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data}}
 }
 
 func setMark(mask, xor uint32) []expr.Any {
@@ -115,13 +120,9 @@ func setMark(mask, xor uint32) []expr.Any {
 		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1}}
 }
 
-func (mark) expressions(dataplane.Family) []expr.Any {
-	return setMark(^uint32(markMasquerade), markMasquerade)
-}
+func (s mark) expressions(dataplane.Family) []expr.Any { return setMark(^uint32(s), uint32(s)) }
 
-func (unmark) expressions(dataplane.Family) []expr.Any {
-	return setMark(^uint32(markMasquerade), 0)
-}
+func (s unmark) expressions(dataplane.Family) []expr.Any { return setMark(^uint32(s), 0) }
 
 func (masquerade) expressions(dataplane.Family) []expr.Any {
 	return []expr.Any{&expr.Masq{FullyRandom: true}}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,18 +41,29 @@ func expect(t dataplane.Table, p packet) map[string]float64 {
 	return map[string]float64{"drop": 1}
 }
 
+// classOf says by the node alone what a source counts as.
+func classOf(n dataplane.Node, p packet) dataplane.Source {
+	pod := false
+	for _, link := range n.PodInterfaces {
+		pod = pod || throughLink(link, p.in)
+	}
+	if len(n.PodInterfaces) == 0 {
+		pod = pod || contains(n.PodRanges, p.src)
+	}
+	switch {
+	case pod:
+		return dataplane.FromPod
+	case isLocal(n, p.src):
+		return dataplane.FromNode
+	}
+	return dataplane.FromOutside
+}
+
 func expectFrontend(t dataplane.Table, fe dataplane.Frontend, p packet) map[string]float64 {
 	if fe.Allowed != nil && !contains(fe.Allowed, p.src) {
 		return map[string]float64{"drop": 1}
 	}
-	class := dataplane.FromOutside
-	switch {
-	case len(t.Node.PodRanges) == 0 || contains(t.Node.PodRanges, p.src):
-		class = dataplane.FromPod
-	case p.src == t.Node.Addrs[0]:
-		class = dataplane.FromNode
-	}
-	r := fe.Routes[class]
+	r := fe.Routes[classOf(t.Node, p)]
 	if r.Verdict != dataplane.Forward {
 		return map[string]float64{r.Verdict.String(): 1}
 	}
@@ -68,31 +80,13 @@ func expectFrontend(t dataplane.Table, fe dataplane.Frontend, p packet) map[stri
 	return out
 }
 
-// weights adds up the weights of endpoints.
-func weights(eps []dataplane.Endpoint) (sum float64) {
-	for _, e := range eps {
-		sum += float64(e.Weight)
-	}
-	return sum
-}
-
 // anyTable generates tables whose addresses and ports lie near each other, so
 // that trees of every shape come about.
 func anyTable(t *rapid.T) dataplane.Table {
-	table := dataplane.Table{Node: testNode()}.ForFamily(dataplane.IPv4)
-	table.Node.PodRanges = rapid.SampledFrom([][]netip.Prefix{nil, table.Node.PodRanges,
-		{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.244.7.0/24")}}).Draw(t, "pods")
-	for i := range rapid.IntRange(1, 4).Draw(t, "sets") {
+	table := dataplane.Table{Node: anyNode(t)}
+	for i := range rapid.IntRange(2, 5).Draw(t, "sets") {
 		table.Sets = append(table.Sets, anySet(t, i))
 	}
-	route := rapid.Custom(func(t *rapid.T) dataplane.Route {
-		r := dataplane.Route{Verdict: rapid.SampledFrom([]dataplane.Verdict{dataplane.Forward, dataplane.Forward, dataplane.Refuse, dataplane.Drop}).Draw(t, "verdict")}
-		if r.Verdict == dataplane.Forward {
-			r.Set = rapid.SampledFrom(table.Sets).Draw(t, "set").Name
-			r.Masquerade = rapid.Bool().Draw(t, "masquerade")
-		}
-		return r
-	})
 	seen := map[dataplane.Key]bool{}
 	for range rapid.IntRange(1, 120).Draw(t, "frontends") {
 		fe := dataplane.Frontend{Key: anyKey(t), Service: "default/x"}
@@ -104,19 +98,54 @@ func anyTable(t *rapid.T) dataplane.Table {
 		}
 		seen[fe.Key] = true
 		for s := range fe.Routes {
-			fe.Routes[s] = route.Draw(t, "route")
+			fe.Routes[s] = anyRoute(t, table.Sets, fe.Protocol)
 		}
-		if rapid.IntRange(0, 5).Draw(t, "restricted") == 0 {
-			fe.Allowed = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/30"), netip.MustParsePrefix("192.0.2.0/24")}
-		}
+		alike(table.Node, &fe.Routes)
+		fe.Allowed = rapid.SampledFrom([][]netip.Prefix{nil, nil, nil, nil, nil, {},
+			{netip.MustParsePrefix("10.244.0.0/30"), netip.MustParsePrefix("192.0.2.0/24")},
+			{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("198.51.100.0/31")},
+			{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("192.0.2.1/32")},
+		}).Draw(t, "allowed")
 		table.Frontends = append(table.Frontends, fe)
 	}
 	table.Sort()
 	return table
 }
 
+// alike makes Pods' routes those of what is outside, as they have to be where
+// nothing tells the two apart.
+func alike(n dataplane.Node, routes *[dataplane.Sources]dataplane.Route) {
+	if len(n.PodRanges) == 0 && len(n.PodInterfaces) == 0 {
+		routes[dataplane.FromPod] = routes[dataplane.FromOutside]
+	}
+}
+
+// anyNode generates all ways to tell Pods, marks, and node addresses: one of
+// them has frontends of its own as well, one lies in the Service range.
+func anyNode(t *rapid.T) dataplane.Node {
+	n := dataplane.Table{Node: testNode()}.ForFamily(dataplane.IPv4).Node
+	n.PodRanges = rapid.SampledFrom([][]netip.Prefix{nil, n.PodRanges, {netip.MustParsePrefix("0.0.0.0/0")},
+		{netip.MustParsePrefix("10.244.0.0/24"), netip.MustParsePrefix("10.244.7.0/24")}}).Draw(t, "pods")
+	n.PodInterfaces = rapid.SampledFrom([][]string{nil, nil, {"br0"}, {"cali+"}, {"br0", "cali+"}}).Draw(t, "links")
+	n.Addrs = rapid.SampledFrom([][]netip.Addr{n.Addrs, nil, {netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.200")},
+		{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.7")}}).Draw(t, "addresses")
+	n.MasqueradeMark = rapid.SampledFrom([]uint32{0, 1, 1 << 15, 1 << 31}).Draw(t, "mark")
+	return n
+}
+
+// anyRoute draws a fate; sets serve frontends of their protocol only.
+func anyRoute(t *rapid.T, sets []dataplane.EndpointSet, p dataplane.Protocol) dataplane.Route {
+	r := dataplane.Route{Verdict: rapid.SampledFrom([]dataplane.Verdict{dataplane.Forward, dataplane.Forward, dataplane.Refuse, dataplane.Drop}).Draw(t, "verdict")}
+	if r.Verdict == dataplane.Forward {
+		able := slices.DeleteFunc(slices.Clone(sets), func(s dataplane.EndpointSet) bool { return s.Protocol != p })
+		r.Set = rapid.SampledFrom(able).Draw(t, "set").Name
+		r.Masquerade = rapid.Bool().Draw(t, "masquerade")
+	}
+	return r
+}
+
 func anySet(t *rapid.T, number int) dataplane.EndpointSet {
-	s := dataplane.EndpointSet{Name: fmt.Sprint("set", number), Service: "default/x", Protocol: dataplane.TCP,
+	s := dataplane.EndpointSet{Name: fmt.Sprint("set", number), Service: "default/x", Protocol: []dataplane.Protocol{dataplane.TCP, dataplane.UDP}[number%2],
 		Affinity: rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(t, "affinity")}
 	for i := range rapid.IntRange(1, 40).Draw(t, "endpoints") {
 		s.Endpoints = append(s.Endpoints, dataplane.Endpoint{
@@ -128,52 +157,61 @@ func anySet(t *rapid.T, number int) dataplane.EndpointSet {
 	return s
 }
 
-// anyKey keeps TCP only where endpoints are delivered to by protocol.
 func anyKey(t *rapid.T) dataplane.Key {
 	digit := rapid.SampledFrom([]byte{0, 1, 15, 16, 17, 32, 128, 255})
 	addr := rapid.SampledFrom([]netip.Addr{
 		netip.AddrFrom4([4]byte{10, 96, digit.Draw(t, "c"), digit.Draw(t, "d")}),
 		netip.AddrFrom4([4]byte{10, 96, 0, byte(rapid.IntRange(0, 255).Draw(t, "e"))}),
-		netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.96.0.10"),
+		netip.MustParseAddr("203.0.113.7"), netip.MustParseAddr("203.0.113.8"), netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.96.0.10"),
 	}).Draw(t, "address")
 	port := rapid.OneOf(rapid.Uint16Range(1, 20), rapid.Uint16Range(8000, 8400), rapid.Uint16Range(30000, 30100)).Draw(t, "port")
-	return dataplane.Key{Addr: addr, Protocol: dataplane.TCP, Port: port}
+	p := rapid.SampledFrom([]dataplane.Protocol{dataplane.TCP, dataplane.TCP, dataplane.UDP}).Draw(t, "protocol")
+	return dataplane.Key{Addr: addr, Protocol: p, Port: port}
 }
 
 // TestFateOfAnyPacket proves that rules do what the table says, for packets to
 // every frontend and beside it, from every class of sources: every key reaches
-// its own frontend, and no other packet does.
+// its own frontend, a NodePort at every address of the node and at no other, and
+// no other packet does.
 func TestFateOfAnyPacket(t *testing.T) {
 	sources := []netip.Addr{netip.MustParseAddr("10.244.0.1"), netip.MustParseAddr("10.244.7.9"),
 		netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.10"), netip.MustParseAddr("198.51.100.1")}
+	elsewhere := []netip.Addr{netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("10.244.0.1"), netip.MustParseAddr("203.0.113.8"), netip.MustParseAddr("127.0.0.1")}
 	rapid.Check(t, func(rt *rapid.T) {
 		table := anyTable(rt)
 		w := newWalker(build(table, dataplane.IPv4), table.Node)
 		for _, fe := range table.Frontends {
-			if !fe.Addr.IsUnspecified() {
-				checkNear(rt, w, table, fe.Key, rapid.SampledFrom(sources).Draw(rt, "source"))
-				continue
+			from := packet{src: rapid.SampledFrom(sources).Draw(rt, "source"), in: rapid.SampledFrom([]string{"", "br0", "cali1", "eth0"}).Draw(rt, "link")}
+			at := []netip.Addr{fe.Addr}
+			if fe.Addr.IsUnspecified() {
+				at = slices.Concat(table.Node.Addrs, elsewhere)
 			}
-			fe.Addr = table.Node.Addrs[0]
-			checkNear(rt, w, table, fe.Key, rapid.SampledFrom(sources).Draw(rt, "source"))
+			for _, fe.Addr = range at {
+				checkNear(rt, w, table, fe.Key, from)
+			}
 		}
 	})
 }
 
 // checkNear walks packets to a key and to its neighbours.
-func checkNear(t *rapid.T, w *walker, table dataplane.Table, k dataplane.Key, src netip.Addr) {
-	for _, p := range []packet{
-		{src, k.Addr, k.Protocol, k.Port}, {src, k.Addr, k.Protocol, k.Port + 1}, {src, k.Addr, dataplane.UDP, k.Port},
-		{src, k.Addr.Next(), k.Protocol, k.Port}, {src, k.Addr.Prev(), k.Protocol, k.Port},
+func checkNear(t *rapid.T, w *walker, table dataplane.Table, k dataplane.Key, from packet) {
+	other := map[dataplane.Protocol]dataplane.Protocol{dataplane.TCP: dataplane.UDP, dataplane.UDP: dataplane.TCP}[k.Protocol]
+	for _, to := range []dataplane.Key{
+		k, {Addr: k.Addr, Protocol: k.Protocol, Port: k.Port + 1}, {Addr: k.Addr, Protocol: other, Port: k.Port},
+		{Addr: k.Addr.Next(), Protocol: k.Protocol, Port: k.Port}, {Addr: k.Addr.Prev(), Protocol: k.Protocol, Port: k.Port},
 	} {
-		if p.p == dataplane.UDP {
-			if _, ok := table.Frontend(k); !ok {
-				continue
-			}
-		}
+		p := packet{src: from.src, dst: to.Addr, p: to.Protocol, port: to.Port, in: from.in}
 		got, want := w.walk(t, p), expect(table, p)
 		if !maps.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-8 }) {
 			t.Fatalf("%s: %v, want %v", p, got, want)
 		}
 	}
+}
+
+// weights adds up the weights of endpoints.
+func weights(eps []dataplane.Endpoint) (sum float64) {
+	for _, e := range eps {
+		sum += float64(e.Weight)
+	}
+	return sum
 }

@@ -28,11 +28,11 @@ func probeChains(f dataplane.Family) []chainDelta {
 	one := pick{count: 1}
 	services := chain{name: servicesChain, rules: []rule{
 		{dialled(frontendsSet), isProtocol(dataplane.TCP), reset{}}, {unreachable{}},
-		{fromLocal{}, mark{}}, {remember{"clients", time.Second}}, {continueAt("chains")}, {continueBy{one, stickyMap}},
+		{fromLocal{}, mark(1)}, {remember{"clients", time.Second}}, {continueAt("chains")}, {continueBy{one, stickyMap}},
 		{deliverBy{one, endpointsMap}}, {deliver(to)},
 	}}
 	all := []chain{services, base(preroutingChain, atPrerouting, rule{jump(servicesChain)}), base(outputChain, atOutput, rule{jump(servicesChain)}),
-		base(postroutingChain, atPostrouting, rule{translated{}, marked{}, unmark{}, masquerade{}})}
+		base(postroutingChain, atPostrouting, rule{translated{}, marked(1), unmark(1), masquerade{}})}
 	var out []chainDelta
 	for _, c := range all {
 		out = append(out, chainDelta{chain: c, isNew: true})

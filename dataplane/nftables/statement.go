@@ -62,14 +62,27 @@ type isProtocol dataplane.Protocol
 // translated matches packets of flows whose destination was rewritten.
 type translated struct{}
 
-// marked matches packets whose source is to be rewritten.
-type marked struct{}
+// fromLink matches packets that came in through a link, or with "+" as its last
+// character through one whose name begins so.
+type fromLink string
 
-// mark notes that the source is to be rewritten.
-type mark struct{}
+// longestLink is how long a link's name may be.
+const longestLink = 15
+
+// name is what the link is called, or begins with.
+func (s fromLink) name() (name string, begins bool) {
+	name, begins = strings.CutSuffix(string(s), "+")
+	return name[:min(len(name), longestLink)], begins && len(name) < longestLink
+}
+
+// marked matches packets whose source is to be rewritten: they have the bit.
+type marked uint32
+
+// mark notes by a bit that the source is to be rewritten.
+type mark uint32
 
 // unmark takes the note away.
-type unmark struct{}
+type unmark uint32
 
 // masquerade rewrites the source to the node's address on the way out.
 type masquerade struct{}
@@ -133,16 +146,31 @@ func (fromLocal) text(dataplane.Family) string { return "fib saddr type local" }
 func (s isProtocol) text(dataplane.Family) string {
 	return "meta l4proto " + dataplane.Protocol(s).String()
 }
-func (translated) text(dataplane.Family) string  { return "ct status dnat" }
-func (marked) text(dataplane.Family) string      { return "meta mark & 0x00004000 == 0x00004000" }
-func (mark) text(dataplane.Family) string        { return "meta mark set meta mark | 0x00004000" }
-func (unmark) text(dataplane.Family) string      { return "meta mark set meta mark & 0xffffbfff" }
+func (translated) text(dataplane.Family) string { return "ct status dnat" }
+func (s mark) text(dataplane.Family) string {
+	return fmt.Sprintf("meta mark set meta mark | 0x%08x", uint32(s))
+}
+func (s unmark) text(dataplane.Family) string {
+	return fmt.Sprintf("meta mark set meta mark & 0x%08x", ^uint32(s))
+}
 func (masquerade) text(dataplane.Family) string  { return "masquerade fully-random" }
 func (drop) text(dataplane.Family) string        { return "drop" }
 func (reset) text(dataplane.Family) string       { return "reject with tcp reset" }
 func (unreachable) text(dataplane.Family) string { return "reject" }
 func (s goTo) text(dataplane.Family) string      { return "goto " + string(s) }
 func (s jump) text(dataplane.Family) string      { return "jump " + string(s) }
+
+func (s marked) text(dataplane.Family) string {
+	return fmt.Sprintf("meta mark & 0x%08[1]x == 0x%08[1]x", uint32(s))
+}
+
+func (s fromLink) text(dataplane.Family) string {
+	name, begins := s.name()
+	if begins {
+		name += "*"
+	}
+	return `iifname "` + name + `"`
+}
 
 func (p pick) text(f dataplane.Family) string {
 	out := fmt.Sprintf("%s . numgen random mod %d", fieldsText(f, frontendFields), p.count)

@@ -72,7 +72,7 @@ func loadText(t *testing.T, h *lab.Host, text string, args ...string) {
 // prints after Apply, that nft loads it and leaves nothing for a plan to do, and
 // that what nft prints can be loaded again.
 func TestRenderIsWhatTheKernelHolds(t *testing.T) {
-	for name, table := range map[string]dataplane.Table{"every shape": everyShape(), "hostile": hostile(), "small": small()} {
+	for name, table := range map[string]dataplane.Table{"every shape": everyShape(), "hostile": hostile(), "small": small(), "links": links("br0", "cali+"), "any link": links("+")} {
 		t.Run(name, func(t *testing.T) {
 			b := New(Config{})
 			text, err := b.Render(table)
@@ -101,6 +101,14 @@ func TestRenderIsWhatTheKernelHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// links is a table of a node whose Pods are told by their links, with another
+// bit of the mark.
+func links(names ...string) dataplane.Table {
+	t := everyShape()
+	t.Node.PodInterfaces, t.Node.MasqueradeMark = names, 1<<31
+	return t
 }
 
 // hostile has names that would be more than names if anything took them as they

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -19,6 +20,8 @@ type packet struct {
 	src, dst netip.Addr
 	p        dataplane.Protocol
 	port     uint16
+	// in is the link that it came in through, if any.
+	in string
 }
 
 func (p packet) String() string { return fmt.Sprintf("%s to %s:%d/%s", p.src, p.dst, p.port, p.p) }
@@ -116,7 +119,11 @@ func (w *walker) rule(t fataler, r rule, at part) (part, bool) {
 				return at, true
 			}
 		case fromLocal:
-			if !slices.Contains(w.node.Addrs, at.src) {
+			if !isLocal(w.node, at.src) {
+				return at, true
+			}
+		case fromLink:
+			if !throughLink(string(s), at.in) {
 				return at, true
 			}
 		case isProtocol:
@@ -213,4 +220,16 @@ func (w *walker) in(s inSet, p packet) bool {
 	}
 	e, ok := w.sets[s.set][key]
 	return ok && e.end == ""
+}
+
+// throughLink reports whether a link has a name, or begins with it and "+". What
+// the node sends came in through none.
+func throughLink(name, link string) bool {
+	prefix, begins := strings.CutSuffix(name, "+")
+	return link == name || begins && link != "" && strings.HasPrefix(link, prefix)
+}
+
+// isLocal reports whether an address is the node's, be it for NodePorts or not.
+func isLocal(n dataplane.Node, a netip.Addr) bool {
+	return slices.Contains(n.Addrs, a) || a == netip.MustParseAddr("10.244.0.1")
 }
