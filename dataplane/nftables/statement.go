@@ -161,6 +161,9 @@ func (s goTo) text(dataplane.Family) string      { return "goto " + string(s) }
 func (s jump) text(dataplane.Family) string      { return "jump " + string(s) }
 
 func (s marked) text(dataplane.Family) string {
+	if s == 1<<31 { // nft takes the mask of the highest bit for a prefix
+		return "meta mark 0x80000000/1"
+	}
 	return fmt.Sprintf("meta mark & 0x%08[1]x == 0x%08[1]x", uint32(s))
 }
 
