@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +80,10 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 			return err
 		}
 	}
-	w := cmd.OutOrStdout()
+	return printDown(cmd.OutOrStdout(), changes, remarks, o)
+}
+
+func printDown(w io.Writer, changes []dataplane.Change, remarks []string, o syncOptions) error {
 	switch {
 	case o.json:
 		return printJSON(w, downJSON{o.dryRun, nonNil(changes), nonNil(remarks)})

@@ -63,8 +63,7 @@ type syncJSON struct {
 }
 
 func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions) error {
-	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	start := time.Now()
+	ctx, start := cmd.Context(), time.Now()
 	sc := nf.scope()
 	if !o.dryRun {
 		lock, err := lockNode(ctx, sc)
@@ -78,40 +77,56 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		return err
 	}
 	if !o.json {
-		fmt.Fprintf(stdout, "manifests  %s\n", printable(p.source.description))
-		printProblems(stderr, p.Problems)
-		printRemarks(stderr, p.Remarks())
+		fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", printable(p.source.description))
+		printProblems(cmd.ErrOrStderr(), p.Problems)
+		printRemarks(cmd.ErrOrStderr(), p.Remarks())
 	}
 	changes := p.Changes()
-	applyErr := p.strict(src.strict)
+	failed := p.strict(src.strict)
 	switch {
-	case applyErr != nil:
+	case failed != nil:
 		changes = nil
 	case !o.dryRun:
-		applyErr = p.Apply(ctx)
-		if !o.json {
-			printRemarks(stderr, dataplane.Remarks(p.Flows))
-		}
+		failed = p.Apply(ctx)
 	}
-	switch {
-	case o.json:
-		err = printJSON(stdout, syncJSON{
-			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun, Error: text(applyErr),
-			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
-			Endpoints: p.EndpointCount(), Changes: nonNil(changes), Flows: nonNil(p.Flows.Changes()), Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
-	case applyErr != nil && !p.Programmed():
-	case o.dryRun:
-		printChanges(stdout, changes, true)
-	default:
-		report(stdout, nf, p, closing(applyErr, time.Since(start)))
-	}
-	if applyErr != nil {
-		return applyErr
+	err = printSync(cmd, nf, p, syncOutcome{o, changes, failed, time.Since(start)})
+	if failed != nil {
+		return failed
 	}
 	if err != nil {
 		return err
 	}
 	return p.badManifest()
+}
+
+// syncOutcome is what became of a sync.
+type syncOutcome struct {
+	syncOptions
+	changes []dataplane.Change
+	failed  error
+	took    time.Duration
+}
+
+// printSync prints the outcome in the form that was asked for.
+func printSync(cmd *cobra.Command, nf *nodeFlags, p *nodePlan, o syncOutcome) error {
+	if o.json {
+		return printJSON(cmd.OutOrStdout(), syncJSON{
+			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun, Error: text(o.failed),
+			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
+			Endpoints: p.EndpointCount(), Changes: nonNil(o.changes), Flows: nonNil(p.Flows.Changes()),
+			Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
+	}
+	if !o.dryRun {
+		printRemarks(cmd.ErrOrStderr(), dataplane.Remarks(p.Flows))
+	}
+	switch {
+	case o.failed != nil && !p.Programmed():
+	case o.dryRun:
+		printChanges(cmd.OutOrStdout(), o.changes, true)
+	default:
+		report(cmd.OutOrStdout(), nf, p, closing(o.failed, o.took))
+	}
+	return nil
 }
 
 // text is an error's, or empty.

@@ -103,8 +103,21 @@ func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 // Remove plans to take away everything of ours and to put kernel parameters
 // back. A kernel without IPVS holds nothing of ours.
 func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
-	want := b.targets(dataplane.Table{}, families())
-	changes, err := b.compare(ctx, want, nil, func() (dataplane.Plan, error) { return xtables.NewRemoval(ctx) })
+	return b.remove(ctx, func() (dataplane.Plan, error) { return xtables.NewRemoval(ctx) })
+}
+
+// Leftovers plans to remove what this backend made beside iptables rules:
+// virtual servers, routes, sets and kernel parameters. It is for a node on
+// which another backend is in use, whose rules have replaced ours; it is to be
+// applied after them, because a set that a rule names cannot go. A kernel
+// without IPVS holds nothing of ours: an empty plan.
+func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) {
+	return b.remove(ctx, func() (dataplane.Plan, error) { return dataplane.Plans{}, nil })
+}
+
+// remove plans to take everything of ours away, with the rules as given.
+func (b *Backend) remove(ctx context.Context, rules func() (dataplane.Plan, error)) (dataplane.Plan, error) {
+	changes, err := b.compare(ctx, b.targets(dataplane.Table{}, families()), nil, rules)
 	if errors.Is(err, dataplane.ErrUnsupported) {
 		return dataplane.Plans{}, nil
 	}
