@@ -27,8 +27,6 @@ const (
 	destination
 	protocol
 	port
-	// number is a random number: see pick.
-	number
 )
 
 // frontendFields are what a frontend is dialled by.
