@@ -18,6 +18,14 @@
 // in fixed.go; source rewriting of packets that come back to their own endpoint
 // is in hairpin.go. docs/packet-path.md draws it.
 //
+// A NodePort is in a tree of its own behind every address of the node. Frontends
+// outside of the Service ranges set a bit of the connection's mark, by which table
+// filter tells what is ours: it has as many rules for one as for a thousand.
+//
+// A loopback address in Node.Addrs is served like any other, but reached only in
+// a kernel with route_localnet, which this package does not set: it opens to
+// neighbours what listens on loopback. Over IPv6 it is not reached at all.
+//
 // Names of chains depend only on what the chain is for (names.go), so that a
 // changed endpoint changes only the chains of its set, and an added frontend
 // only those on the way to it.

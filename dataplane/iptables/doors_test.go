@@ -224,15 +224,17 @@ func TestPodsByLink(t *testing.T) {
 
 // TestLoopback proves that a NodePort answers on a loopback address when the node
 // wishes so, and the kernel is told to route such: the backend does not tell it.
+// Over IPv6 the kernel cannot be told.
 func TestLoopback(t *testing.T) {
-	at := netip.MustParseAddrPort("127.0.0.1:30080")
+	at, at6 := netip.MustParseAddrPort("127.0.0.1:30080"), netip.MustParseAddrPort("[::1]:30080")
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := programmed(t, e, func(l *lab.Lab, table *dataplane.Table) {
 			doors(t)(l, table)
-			table.Node.Addrs = append([]netip.Addr{at.Addr()}, table.Node.Addrs...)
+			table.Node.Addrs = append([]netip.Addr{at.Addr(), at6.Addr()}, table.Node.Addrs...)
 		})
 		checkOutcome(t, l.Node, at, "TIMEOUT")
 		l.Node.Sysctl("net.ipv4.conf.all.route_localnet", "1")
 		checkOutcome(t, l.Node, at, "p2 snat")
+		checkOutcome(t, l.Node, at6, "TIMEOUT")
 	})
 }
