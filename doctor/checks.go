@@ -16,6 +16,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
+	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
@@ -101,6 +102,16 @@ func lacking(check string, err error, mend string) Finding {
 // notKnown is the finding where only root could find out.
 func notKnown(check string) Finding {
 	return Finding{check, Warning, "not known: only root may ask the kernel", "run it with sudo"}
+}
+
+func nftablesFeature() Finding {
+	if os.Geteuid() != 0 {
+		return notKnown(checkNftables)
+	}
+	if err := nftables.Probe(); err != nil {
+		return lacking(checkNftables, err, "use --backend iptables")
+	}
+	return Finding{checkNftables, OK, "the kernel has it", ""}
 }
 
 func ipvsFeature(ctx context.Context) Finding {

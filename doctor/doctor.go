@@ -43,7 +43,7 @@ func Examine(ctx context.Context, o Options) []Finding {
 	var out []Finding
 	out = append(out, system(o)...)
 	out = append(out, engines(ctx)...)
-	out = append(out, ipvsFeature(ctx))
+	out = append(out, ipvsFeature(ctx), nftablesFeature())
 	out = append(out, programs()...)
 	out = append(out, settings()...)
 	out = append(out, otherProxies(ctx)...)
@@ -53,7 +53,7 @@ func Examine(ctx context.Context, o Options) []Finding {
 // Usable tells whether at least one backend can work.
 func Usable(fs []Finding) bool {
 	for _, f := range fs {
-		if f.Status == OK && (f.Check == checkIPVS || f.Check == checkNFT || f.Check == checkLegacy) {
+		if f.Status == OK && (f.Check == checkIPVS || f.Check == checkNftables || f.Check == checkNFT || f.Check == checkLegacy) {
 			return true
 		}
 	}
@@ -61,7 +61,8 @@ func Usable(fs []Finding) bool {
 }
 
 const (
-	checkIPVS   = "backend ipvs"
-	checkNFT    = "backend iptables, engine nft"
-	checkLegacy = "backend iptables, engine legacy"
+	checkIPVS     = "backend ipvs"
+	checkNftables = "backend nftables"
+	checkNFT      = "backend iptables, engine nft"
+	checkLegacy   = "backend iptables, engine legacy"
 )

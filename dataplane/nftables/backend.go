@@ -22,8 +22,11 @@ type Config struct {
 type Backend struct {
 	config Config
 
-	mu     sync.Mutex
-	probed bool
+	mu sync.Mutex
+	// usable are the families that the kernel can do, once it was asked; lacking
+	// says why IPv6 is not among them.
+	usable  []dataplane.Family
+	lacking error
 }
 
 // New returns a backend. It does nothing yet: what the kernel can do is tried
@@ -52,16 +55,26 @@ func (b *Backend) Render(t dataplane.Table) (string, error) {
 	return out.String(), nil
 }
 
-// Plan reads our tables and returns what has to change.
+// Plan reads our tables and returns what has to change. On a kernel that can do
+// IPv4 alone the frontends of IPv6 are left out, and the plan's remarks say so.
 func (b *Backend) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.probe(); err != nil {
 		return nil, err
 	}
-	want := make([]layout, len(b.config.Families))
-	for i, f := range b.config.Families {
+	want := make([]layout, len(b.usable))
+	for i, f := range b.usable {
 		want[i] = build(t, f)
 	}
-	return newPlan(ctx, want)
+	p, err := newPlan(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(t.ForFamily(dataplane.IPv6).Frontends); b.lacking != nil && n > 0 {
+		p.remarks = append(p.remarks, fmt.Sprintf("frontends of IPv6 are left out, %d: %v", n, b.lacking))
+	}
+	return p, nil
 }
 
 // Remove plans to take away our tables. A kernel without nftables has none.
@@ -71,7 +84,7 @@ func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
 		want[i] = layout{family: f}
 	}
 	p, err := newPlan(ctx, want)
-	if errors.Is(err, dataplane.ErrUnsupported) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+	if errors.Is(err, dataplane.ErrUnsupported) {
 		return &plan{}, nil
 	}
 	if err != nil {
@@ -86,21 +99,35 @@ func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) { retur
 
 // probe tries once what the kernel can do.
 func (b *Backend) probe() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.probed {
+	if b.usable != nil {
 		return nil
 	}
-	err := locked(func(s *socket) error {
+	return locked(func(s *socket) error {
+		var usable []dataplane.Family
 		for _, f := range b.config.Families {
-			if err := s.probe(f); err != nil {
+			err := s.probe(f)
+			switch {
+			case err == nil:
+				usable = append(usable, f)
+			case f == dataplane.IPv6 && len(usable) > 0 && errors.Is(err, dataplane.ErrUnsupported):
+				b.lacking = err
+			default:
 				return err
 			}
 		}
+		b.usable = usable
 		return nil
 	})
-	b.probed = err == nil
-	return err
+}
+
+// Probe reports what the kernel of the calling thread's namespace lacks: an
+// error that wraps dataplane.ErrUnsupported, or one that says that it may not be
+// asked. IPv4 is enough.
+func Probe() error {
+	b := New(Config{})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.probe()
 }
 
 // newPlan reads the kernel and compares.
@@ -137,9 +164,13 @@ func (s *socket) differences(ctx context.Context, want []layout) ([]delta, error
 
 // plan is what has to change in our tables.
 type plan struct {
-	want   []layout
-	deltas []delta
+	want    []layout
+	deltas  []delta
+	remarks []string
 }
+
+// Remarks says what the plan leaves out.
+func (p *plan) Remarks() []string { return p.remarks }
 
 // tries is how often a plan is made again when somebody else has changed our
 // table since it was made, or while it was applied.

@@ -196,8 +196,10 @@ func (s *socket) read(ctx context.Context, f dataplane.Family) (state, error) {
 func (s *socket) readOnce(f dataplane.Family) (state, error) {
 	st := state{sets: map[string]setState{}, chains: map[string]chainState{}}
 	err := s.ask(request(f, unix.NFT_MSG_GETTABLE, unix.NLM_F_ACK, unix.NFTA_TABLE_NAME, ""), st.readTable)
-	if errors.Is(err, unix.ENOENT) {
-		return st, nil
+	for _, none := range []error{unix.ENOENT, unix.EINVAL, unix.EOPNOTSUPP, unix.EAFNOSUPPORT} {
+		if errors.Is(err, none) { // no table, or a kernel that has no tables at all
+			return st, nil
+		}
 	}
 	if err != nil {
 		return st, err

@@ -17,7 +17,7 @@ func newLab(t testing.TB, opts ...lab.Option) *lab.Lab {
 	t.Helper()
 	l := lab.New(t, opts...)
 	l.Node.Do(func() {
-		if err := New(Config{}).probe(); errors.Is(err, dataplane.ErrUnsupported) {
+		if err := Probe(); errors.Is(err, dataplane.ErrUnsupported) {
 			lab.Skip(t, err)
 		} else if err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ var rules = []rule{
 	// Around it.
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
 	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
-	{dir: "doctor", imports: "dataplane dataplane/ipvs dataplane/xtables", io: "*"},
+	{dir: "doctor", imports: "dataplane dataplane/ipvs dataplane/nftables dataplane/xtables", io: "*"},
 	{dir: "demo", io: "*"},
 
 	// The wiring may use everything, and nobody may use it.
