@@ -28,16 +28,12 @@ const (
 	masq      = "-j MASQUERADE --random-fully"
 )
 
-// dialect is how one family spells a few words of its rules.
-type dialect struct {
-	icmp, unreachable string
-}
-
-func dialectOf(f dataplane.Family) dialect {
+// unreachable is how a family spells the refusal of anything but TCP.
+func unreachable(f dataplane.Family) string {
 	if f == dataplane.IPv6 {
-		return dialect{icmp: "ipv6-icmp", unreachable: "icmp6-port-unreachable"}
+		return "icmp6-port-unreachable"
 	}
-	return dialect{icmp: "icmp", unreachable: "icmp-port-unreachable"}
+	return "icmp-port-unreachable"
 }
 
 // ruleset returns all rules of a family. docs/packet-path.md draws them.
@@ -78,16 +74,14 @@ func jumps() []xtables.Jump {
 // IPVS took them at OUTPUT. It is better so: a packet that is refused at OUTPUT
 // fails the system call with "operation not permitted".
 func filterChain(f dataplane.Family) xtables.Chain {
-	d := dialectOf(f)
 	vip, notServed := matches(f, addresses), "-m set ! --match-set "+setID{services, f}.String()+" dst,dst"
 	return xtables.Chain{Table: xtables.Filter, Name: chainFilter, Rules: []string{
 		matches(f, dropped) + " -j DROP",
-		// A VIP is no host: no backend answers a ping to it. Errors about a flow
-		// are RELATED, not NEW, and pass.
-		"-p " + d.icmp + " " + vip + " -j DROP",
 		// A reset is not held back by the kernel's limit for ICMP errors.
 		"-p tcp " + vip + " " + notServed + " -j REJECT --reject-with tcp-reset",
-		vip + " " + notServed + " -j REJECT --reject-with " + d.unreachable,
+		// A ping too: a VIP is no host. Errors about a flow are RELATED, not NEW,
+		// and pass.
+		vip + " " + notServed + " -j REJECT --reject-with " + unreachable(f),
 	}}
 }
 
