@@ -3,27 +3,25 @@ module github.com/toyproxy/toyproxy
 go 1.26.0
 
 require (
-	github.com/coreos/go-iptables v0.8.0
-	github.com/google/go-cmp v0.7.0
-	github.com/google/nftables v0.3.0
-	github.com/moby/ipvs v1.1.0
-	github.com/rogpeppe/go-internal v1.16.0
-	github.com/spf13/cobra v1.10.2
-	github.com/vishvananda/netlink v1.3.1
-	github.com/vishvananda/netns v0.0.5
-	go.yaml.in/yaml/v3 v3.0.6
-	golang.org/x/sys v0.50.0
-	golang.org/x/tools v0.52.0
-	k8s.io/api v0.37.2
-	k8s.io/apimachinery v0.37.2
-	k8s.io/client-go v0.37.2
-	k8s.io/endpointslice v0.37.2
-	pgregory.net/rapid v1.3.0
-	sigs.k8s.io/yaml v1.6.0
+	github.com/coreos/go-iptables v0.8.0 // iptables: versions, existence checks, base jumps
+	github.com/google/go-cmp v0.7.0 // tests: readable differences
+	github.com/google/nftables v0.3.0 // nftables: encoding of expressions
+	github.com/moby/ipvs v1.1.0 // IPVS: virtual and real servers
+	github.com/rogpeppe/go-internal v1.16.0 // tests: scripts of what users type
+	github.com/spf13/cobra v1.10.2 // the command tree, as kubectl has it
+	github.com/spf13/pflag v1.0.10 // its flags
+	github.com/vishvananda/netlink v1.3.1 // links, addresses, routes, ipset, conntrack
+	github.com/vishvananda/netns v0.0.5 // network namespaces
+	go.yaml.in/yaml/v3 v3.0.6 // YAML with line and column of every node
+	golang.org/x/sys v0.50.0 // system calls
+	k8s.io/api v0.37.2 // the Kubernetes types
+	k8s.io/apimachinery v0.37.2 // their names, selectors, and checks of names
+	k8s.io/endpointslice v0.37.2 // the endpoint controller's own conditions and hints
+	pgregory.net/rapid v1.3.0 // tests: properties
+	sigs.k8s.io/yaml v1.6.0 // -o yaml
 )
 
 require (
-	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
@@ -35,19 +33,18 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/sirupsen/logrus v1.9.0 // indirect
-	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
+	golang.org/x/tools v0.52.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
+	k8s.io/client-go v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect
