@@ -63,7 +63,7 @@ func TestUnsupported(t *testing.T) {
 	var err error
 	l.Node.Do(func() { _, err = New(Config{}).Plan(t.Context(), small()) })
 	if err == nil {
-		t.Skip("this kernel has nftables")
+		t.Skip("SKIP(kernel): this kernel has nftables, the test is for one without")
 	}
 	if !errors.Is(err, dataplane.ErrUnsupported) {
 		t.Errorf("plan: %v, want an error that names what the kernel lacks", err)
