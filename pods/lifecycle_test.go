@@ -253,7 +253,7 @@ func TestSharedNetworkOfContainers(t *testing.T) {
 	l := newLab(t)
 	p := web("web-1")
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "side", Command: []string{"sh", "-c",
-		"hostname; curl -s localhost:8080; curl -s $POD_IP:8080/hostname; echo end; sleep 1000"},
+		"hostname; until curl -s localhost:8080; do sleep 0.1; done; curl -s $POD_IP:8080/hostname; echo end; sleep 1000"},
 		Env: []corev1.EnvVar{{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}}})
 	l.sync(p)
 	var log string
