@@ -33,7 +33,8 @@ func (b *Backend) Render(table dataplane.Table) (string, error) {
 	want = slices.DeleteFunc(want, func(t target) bool { return !t.wanted() })
 	for _, t := range want {
 		for _, l := range t.leftOut {
-			out.line(fmt.Sprintf("# left out: %s of %s: %s", l.object, l.service, l.reason))
+			// A name that breaks the line would become a command.
+			out.line(strings.Map(printable, fmt.Sprintf("# left out: %s of %s: %s", l.object, l.service, l.reason)))
 		}
 	}
 	out.part("sysctl -p -")
@@ -92,4 +93,12 @@ func (t target) renderRoutes(out *text) {
 	for _, e := range slices.SortedFunc(maps.Keys(t.sets[addresses]), entry.compare) {
 		out.line("route replace " + routeLine(e.addr, netip.Addr{}))
 	}
+}
+
+// printable replaces what would end a line.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 {
+		return '_'
+	}
+	return r
 }
