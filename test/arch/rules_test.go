@@ -49,6 +49,7 @@ var rules = []rule{
 	{dir: "test/lab", imports: "dataplane", io: "*"},
 	{dir: "test/sandbox", io: "*"},
 	{dir: "test/conformance"},
+	{dir: "test/hostile"},
 }
 
 // impure are the imports that reach outside the process or make a result differ
