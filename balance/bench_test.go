@@ -95,6 +95,29 @@ func BenchmarkOneChangedPod(b *testing.B) {
 	}
 }
 
+// BenchmarkLedger takes the changed part of one Service into a table of many.
+// It must not depend on how many others there are.
+func BenchmarkLedger(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
+			x, services := many(n)
+			var parts []balance.Part
+			for _, s := range services {
+				parts = append(parts, balance.MakePart(node(), s, x.Resolve(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})))
+			}
+			l := balance.NewLedger(node(), parts)
+			states := []balance.Part{balance.MakePart(node(), services[42], nil), parts[42]}
+			i := 0
+			for b.Loop() {
+				if d, _ := l.Update(states[i%2:i%2+1], nil); len(d.After.Frontends) != 1 {
+					b.Fatalf("%d frontends", len(d.After.Frontends))
+				}
+				i++
+			}
+		})
+	}
+}
+
 // Of 500 Services, a changed Pod makes the slices of its own be built, once.
 func TestOneChangedPodBuildsOnlyItsServices(t *testing.T) {
 	x, services := many(500)

@@ -4,8 +4,9 @@
 // stays with an endpoint.
 //
 // It takes Services and their EndpointSlices and returns a dataplane.Table in
-// which nothing is left to decide. It matches no selectors (package endpoints
-// does), knows no kernel, and does no I/O.
+// which nothing is left to decide. Build makes one at once; a Ledger keeps one up
+// to date, and tells of each change what the table loses and gains. It matches
+// no selectors (package endpoints does), knows no kernel, and does no I/O.
 //
 // In the flow: endpoints → balance → dataplane.Backend.
 //
@@ -29,7 +30,7 @@
 //	ExternalIP                           for all types
 //
 // Of one address and port that several claim, through whatever doors, the older
-// Service has it; see Join. Within a Service the order is that of the list; an
+// Service has it; see Ledger. Within a Service the order is that of the list; an
 // address that is restricted as a load balancer's is never open as an external IP.
 //
 // # A switch

@@ -88,6 +88,21 @@ func PrimaryAddrs(nodes []*corev1.Node, name string) []netip.Addr {
 	return out
 }
 
+// AddrsOf returns all addresses of a Node object, of any kind that is no name.
+func AddrsOf(nodes []*corev1.Node, name string) []netip.Addr {
+	n := nodeNamed(nodes, name)
+	if n == nil {
+		return nil
+	}
+	var out []netip.Addr
+	for _, a := range n.Status.Addresses {
+		if addr, err := parseAddr(a.Address); err == nil {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
 func nodeNamed(nodes []*corev1.Node, name string) *corev1.Node {
 	for _, n := range nodes {
 		if n.Name == name && name != "" {

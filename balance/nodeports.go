@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // The words that NodePortAddrs knows beside ranges.
@@ -39,6 +41,22 @@ func NodePortAddrs(wanted []string, own, primary []netip.Addr) ([]netip.Addr, er
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	return slices.Compact(out), nil
+}
+
+// WithoutBalancers returns a node's own addresses but for those of load balancers,
+// which some of them put on a link of the node: nobody means the node with them,
+// so that no NodePort is to answer there. An address by which the node is known
+// is its own all the same.
+func WithoutBalancers(own, primary []netip.Addr, services []*corev1.Service) []netip.Addr {
+	balancers := map[netip.Addr]bool{}
+	for _, svc := range services {
+		for _, in := range svc.Status.LoadBalancer.Ingress {
+			if a, err := parseAddr(in.IP); err == nil && !slices.Contains(primary, a) {
+				balancers[a] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(own), func(a netip.Addr) bool { return balancers[a] })
 }
 
 // wantedAddrs is a list of wanted addresses, understood.

@@ -1,0 +1,141 @@
+package balance
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// claim is the claim of a Service to a frontend: that of its part at an index.
+type claim struct {
+	of *account
+	at int
+}
+
+func (c claim) service() *corev1.Service { return c.of.part.Service }
+
+func (c claim) kind() dataplane.Kind { return c.of.part.Frontends[c.at].Kind }
+
+// claim enters the claims of an account, each in its place by age. Of two that
+// it has on one frontend the first counts.
+func (l *Ledger) claim(a *account) {
+	for i, fe := range a.part.Frontends {
+		list := l.claims[fe.Key]
+		at, mine := slices.BinarySearchFunc(list, a, func(c claim, a *account) int { return older(c.service(), a.part.Service) })
+		if !mine {
+			l.claims[fe.Key] = slices.Insert(list, at, claim{a, i})
+		}
+	}
+}
+
+// withdraw takes back all claims of an account.
+func (l *Ledger) withdraw(a *account) {
+	for _, fe := range a.part.Frontends {
+		rest := slices.DeleteFunc(l.claims[fe.Key], func(c claim) bool { return c.of == a })
+		if len(rest) > 0 {
+			l.claims[fe.Key] = rest
+			continue
+		}
+		delete(l.claims, fe.Key)
+	}
+}
+
+// owner returns the claim that is given a frontend; the zero claim if there is
+// none.
+func (l *Ledger) owner(key dataplane.Key) claim {
+	if list := l.claims[key]; len(list) > 0 {
+		return list[0]
+	}
+	return claim{}
+}
+
+// problems returns those of a part, and what is wrong with its claims.
+func (l *Ledger) problems(a *account) []cluster.Problem {
+	out := slices.Clone(a.part.Problems)
+	for i, fe := range a.part.Frontends {
+		if owner := l.owner(fe.Key); owner == (claim{a, i}) {
+			out = append(out, l.shadowed(a, fe)...)
+		} else {
+			out = append(out, notGiven(fe, a.part.Service, owner))
+		}
+	}
+	return out
+}
+
+// shadowed warns of a node port that does not answer on one of the node's
+// addresses, because another Service has that very address and port.
+func (l *Ledger) shadowed(a *account, fe dataplane.Frontend) []cluster.Problem {
+	if fe.Kind != dataplane.NodePort {
+		return nil
+	}
+	var out []cluster.Problem
+	for _, addr := range l.node.Addrs {
+		exact := fe.Key
+		exact.Addr = addr
+		owner := l.owner(exact)
+		if dataplane.FamilyOf(addr) != dataplane.FamilyOf(fe.Addr) || owner.of == nil || owner.of == a {
+			continue
+		}
+		out = append(out, cluster.Problem{
+			Object: refOf(a.part.Service), Field: fieldOf(a.part.Service, fe), Warning: true,
+			Message: fmt.Sprintf("node port %d does not answer on %s, which %s has as its %s: choose another node port", fe.Port, exact, refOf(owner.service()), owner.kind()),
+		})
+	}
+	return out
+}
+
+// shadows returns who has the node port that does not answer where a frontend on
+// an address of the node is; nil where there is none.
+func (l *Ledger) shadows(key dataplane.Key) *account {
+	if _, found := slices.BinarySearchFunc(l.node.Addrs, key.Addr, netip.Addr.Compare); !found {
+		return nil
+	}
+	key.Addr = anyAddr(dataplane.FamilyOf(key.Addr))
+	return l.owner(key).of
+}
+
+// notGiven is the problem of a frontend that another Service has, or another
+// door of the same Service.
+func notGiven(fe dataplane.Frontend, loser *corev1.Service, owner claim) cluster.Problem {
+	p := cluster.Problem{Object: refOf(loser)}
+	switch {
+	case loser == owner.service() && fe.Kind == owner.kind():
+		p.Field = "spec.ports"
+		p.Message = fmt.Sprintf("%s occurs twice in this Service, the first is used: give each port its own number and protocol", fe.Key)
+		return p
+	case loser == owner.service():
+		p.Field = fieldOf(loser, fe)
+		p.Message = fmt.Sprintf("%s is the %s of another port of this Service, which is used: choose another address or port", fe.Key, owner.kind())
+		return p
+	}
+	p.Field = fieldOf(loser, fe)
+	p.Message = fmt.Sprintf("%s already belongs to %s, which is older or first by name: choose another address or port, or leave it out to be given one", fe.Key, refOf(owner.service()))
+	return p
+}
+
+// fieldOf names the field of a Service that makes a frontend.
+func fieldOf(svc *corev1.Service, fe dataplane.Frontend) string {
+	same := func(text string) bool {
+		addr, err := parseAddr(text)
+		return err == nil && addr == fe.Addr
+	}
+	switch fe.Kind {
+	case dataplane.NodePort:
+		i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+			protocol, ok := protocolOf(p.Protocol)
+			return ok && protocol == fe.Protocol && p.NodePort == int32(fe.Port)
+		})
+		return fmt.Sprintf("spec.ports[%d].nodePort", i)
+	case dataplane.ExternalIP:
+		return fmt.Sprintf("spec.externalIPs[%d]", slices.IndexFunc(svc.Spec.ExternalIPs, same))
+	case dataplane.LoadBalancerIP:
+		i := slices.IndexFunc(svc.Status.LoadBalancer.Ingress, func(in corev1.LoadBalancerIngress) bool { return same(in.IP) })
+		return fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i)
+	}
+	return "spec.clusterIP"
+}
