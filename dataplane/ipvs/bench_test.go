@@ -34,7 +34,7 @@ func many(n int) dataplane.Table {
 
 // holding is a kernel that holds exactly a target.
 func holding(want target) observed {
-	o := observed{family: want.family, servers: map[dataplane.Key]virtualServer{}, routes: map[netip.Addr]heldRoute{}}
+	o := observed{family: want.family, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{}}
 	for k := range setKinds {
 		o.sets[k] = &heldSet{typeName: k.Type(), capacity: capacity(len(want.sets[k])), entries: map[entry]struct{}{}}
 		for e := range want.sets[k] {
@@ -45,7 +45,7 @@ func holding(want target) observed {
 		o.routes[e.addr] = heldRoute{loopback: true}
 	}
 	for _, v := range want.servers {
-		o.servers[v.Key] = v
+		o.servers[v.serverID] = v
 	}
 	return o
 }

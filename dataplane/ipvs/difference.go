@@ -22,7 +22,7 @@ type observed struct {
 	// local are addresses that are local by somebody else's doing.
 	local map[netip.Addr]bool
 	// servers are all virtual servers of the family, also those of others.
-	servers map[dataplane.Key]virtualServer
+	servers map[serverID]virtualServer
 	// source is the address that local clients of a VIP should send from; not
 	// valid when the node has none.
 	source netip.Addr
@@ -62,8 +62,11 @@ type steps []step
 func (s *steps) add(a action, c dataplane.Change) { *s = append(*s, step{change: c, action: a}) }
 
 // owns reports whether a virtual server in the kernel is ours.
-func (o observed) owns(k dataplane.Key) bool {
-	_, served := o.entries(services)[keyEntry(k)]
+func (o observed) owns(k serverID) bool {
+	if k.mark != 0 {
+		return false
+	}
+	_, served := o.entries(services)[keyEntry(k.Key)]
 	_, vip := o.entries(addresses)[entry{addr: k.Addr}]
 	_, routed := o.routes[k.Addr]
 	return served || vip || routed

@@ -13,7 +13,7 @@ import (
 // of a virtual server that goes are not named one by one.
 func (s *steps) raiseServers(want target, have observed) {
 	for _, v := range want.servers {
-		held, exists := have.servers[v.Key]
+		held, exists := have.servers[v.serverID]
 		c := dataplane.Change{Op: dataplane.Add, Object: v.object(), For: v.service,
 			Reason: "virtual server missing", Lines: []string{"+ " + v.line("A")}}
 		if !exists {
@@ -54,11 +54,11 @@ func (s *steps) matchReal(v, held virtualServer) {
 
 // dropServers deletes virtual servers of ours that nobody wants.
 func (s *steps) dropServers(want target, have observed) {
-	wanted := make(map[dataplane.Key]bool, len(want.servers))
+	wanted := make(map[serverID]bool, len(want.servers))
 	for _, v := range want.servers {
-		wanted[v.Key] = true
+		wanted[v.serverID] = true
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(have.servers), dataplane.Key.Compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
 		v := have.servers[k]
 		if wanted[k] || !have.owns(k) {
 			continue

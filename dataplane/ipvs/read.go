@@ -108,9 +108,9 @@ func retryDump(list func() error) error {
 }
 
 func (k *kernel) readServers(ctx context.Context, o *observed, want target) error {
-	wanted := map[dataplane.Key]bool{}
+	wanted := map[serverID]bool{}
 	for _, v := range want.servers {
-		wanted[v.Key] = true
+		wanted[v.serverID] = true
 	}
 	var list []*ipvs.Service
 	err := k.bounded(ctx, "list of virtual servers", func() (err error) {
@@ -120,31 +120,37 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 	if err != nil {
 		return err
 	}
-	o.servers = map[dataplane.Key]virtualServer{}
+	o.servers = map[serverID]virtualServer{}
 	for _, s := range list {
 		v, ok := readServer(s)
 		if !ok || dataplane.FamilyOf(v.Addr) != o.family {
 			continue
 		}
-		if wanted[v.Key] || o.owns(v.Key) {
+		if wanted[v.serverID] || o.owns(v.serverID) {
 			if v.real, err = k.readReal(ctx, v, s); err != nil {
 				return err
 			}
 		}
-		o.servers[v.Key] = v
+		o.servers[v.serverID] = v
 	}
 	return nil
 }
 
-// readServer returns a virtual server; not one for a firewall mark, which has no
-// address and is nobody's we know.
+// readServer returns a virtual server.
 func readServer(s *ipvs.Service) (virtualServer, bool) {
-	a, ok := netip.AddrFromSlice(s.Address)
-	if !ok || s.FWMark != 0 {
+	id := serverID{mark: s.FWMark}
+	switch a, ok := netip.AddrFromSlice(s.Address); {
+	case s.FWMark != 0 && s.AddressFamily == unix.AF_INET6:
+		id.Addr = netip.IPv6Unspecified()
+	case s.FWMark != 0:
+		id.Addr = netip.IPv4Unspecified()
+	case !ok:
 		return virtualServer{}, false
+	default:
+		id.Key = dataplane.Key{Addr: a, Protocol: dataplane.Protocol(s.Protocol), Port: s.Port}
 	}
 	return virtualServer{
-		Key:       dataplane.Key{Addr: a, Protocol: dataplane.Protocol(s.Protocol), Port: s.Port},
+		serverID: id,
 		scheduler: s.SchedName, flags: serviceFlags(s.Flags), timeout: s.Timeout,
 	}, true
 }

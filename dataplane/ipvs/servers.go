@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -23,9 +24,22 @@ const (
 	sourcePort serviceFlags = 0x10
 )
 
+// serverID identifies a virtual server: by what clients dial, or by the mark that
+// packets bear. One with a mark has the unspecified address of its family, and
+// neither protocol nor port: it takes whatever bears the mark.
+type serverID struct {
+	dataplane.Key
+	mark uint32
+}
+
+// compare orders virtual servers by what clients dial, then by mark.
+func (i serverID) compare(o serverID) int {
+	return cmp.Or(i.Key.Compare(o.Key), cmp.Compare(i.mark, o.mark))
+}
+
 // virtualServer is an IPVS service, wanted or held.
 type virtualServer struct {
-	dataplane.Key
+	serverID
 	scheduler string
 	flags     serviceFlags
 	// timeout is that of persistence, in whole seconds.
@@ -45,7 +59,7 @@ type realServer struct {
 
 // newServer returns the virtual server for a frontend that forwards to a set.
 func newServer(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler string) virtualServer {
-	v := virtualServer{Key: fe.Key, scheduler: scheduler, service: fe.Service}
+	v := virtualServer{serverID: serverID{Key: fe.Key}, scheduler: scheduler, service: fe.Service}
 	if scheduler == "rr" && uneven(set.Endpoints) {
 		// Plain rr ignores weights, but the table's shares are not a matter of
 		// taste.
@@ -76,6 +90,13 @@ func wholeSeconds(d time.Duration) uint32 {
 // dial returns the part of an ipvsadm line that names the virtual server:
 // "-t 10.96.0.10:80".
 func (v virtualServer) dial() string {
+	if v.mark != 0 {
+		s := fmt.Sprintf("-f %d", v.mark)
+		if v.Addr.Is6() {
+			s += " -6"
+		}
+		return s
+	}
 	option := map[dataplane.Protocol]string{dataplane.TCP: "-t", dataplane.UDP: "-u", dataplane.SCTP: "--sctp-service"}[v.Protocol]
 	return option + " " + netip.AddrPortFrom(v.Addr, v.Port).String()
 }
@@ -114,8 +135,11 @@ func (r realServer) line(command string, v virtualServer) string {
 // object names the virtual server for people.
 func (v virtualServer) object() string { return "virtual server " + v.short() }
 
-// short is "tcp 10.96.0.10:80".
+// short is "tcp 10.96.0.10:80" or "IPv4 mark 0x54000001".
 func (v virtualServer) short() string {
+	if v.mark != 0 {
+		return fmt.Sprintf("%s mark %#x", dataplane.FamilyOf(v.Addr), v.mark)
+	}
 	return fmt.Sprintf("%s %s", v.Protocol, netip.AddrPortFrom(v.Addr, v.Port))
 }
 

@@ -90,10 +90,10 @@ func TestCapacityFollowsNeed(t *testing.T) {
 // unless it is in a range of Services.
 func TestYield(t *testing.T) {
 	want := newTarget(table(frontend("198.51.100.7", 80), frontend("198.51.100.7", 81), frontend("10.96.0.1", 80)), dataplane.IPv4, "rr")
-	have := observed{family: dataplane.IPv4, servers: map[dataplane.Key]virtualServer{}}
+	have := observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}}
 	for _, a := range []string{"198.51.100.7", "10.96.0.1"} {
-		v := virtualServer{Key: dataplane.Key{Addr: netip.MustParseAddr(a), Protocol: dataplane.TCP, Port: 80}}
-		have.servers[v.Key] = v
+		v := virtualServer{serverID: serverID{Key: dataplane.Key{Addr: netip.MustParseAddr(a), Protocol: dataplane.TCP, Port: 80}}}
+		have.servers[v.serverID] = v
 	}
 	got := want.yield(have)
 	if n := names(got.sets[addresses]); len(n) != 0 || len(got.servers) != 0 || len(got.leftOut) != 2 {
@@ -157,25 +157,25 @@ func (m *model) takeServer(a action) {
 	switch a := a.(type) {
 	case putServer:
 		v := a.server
-		v.real = m.servers[v.Key].real
-		m.servers[v.Key] = v
+		v.real = m.servers[v.serverID].real
+		m.servers[v.serverID] = v
 	case dropServer:
-		delete(m.servers, a.server.Key)
+		delete(m.servers, a.server.serverID)
 	case putReal:
-		v := m.servers[a.server.Key]
+		v := m.servers[a.server.serverID]
 		v.real = append(slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr }), a.real)
-		m.servers[v.Key] = v
+		m.servers[v.serverID] = v
 	case dropReal:
-		v := m.servers[a.server.Key]
+		v := m.servers[a.server.serverID]
 		v.real = slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr })
-		m.servers[v.Key] = v
+		m.servers[v.serverID] = v
 	}
 }
 
 // sound says what no packet may ever meet.
 func (m *model) sound() error {
 	for e := range m.entries(services) {
-		v, ok := m.servers[e.key()]
+		v, ok := m.servers[serverID{Key: e.key()}]
 		if _, reachable := m.routes[e.addr]; reachable && (!ok || len(v.real) == 0) {
 			return fmt.Errorf("%s is open and has no real server: a daemon of the node answers", e)
 		}
@@ -217,7 +217,7 @@ func (m *model) pass(want target) error {
 // worse than before or after, and nothing is left to do at the end.
 func TestEveryMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{observed: observed{family: dataplane.IPv4, servers: map[dataplane.Key]virtualServer{}, routes: map[netip.Addr]heldRoute{}}}
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{}}}
 		for range rapid.IntRange(1, 6).Draw(t, "passes") {
 			seed := rapid.Uint64().Draw(t, "table")
 			if err := m.pass(newTarget(randomTable(seed), dataplane.IPv4, "rr")); err != nil {

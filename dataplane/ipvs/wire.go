@@ -50,6 +50,9 @@ func wireServer(v virtualServer) *ipvs.Service {
 		// For IPv6 the kernel takes the length of the prefix here.
 		s.AddressFamily, s.Netmask = unix.AF_INET6, 128
 	}
+	if v.mark != 0 {
+		s.Address, s.Protocol, s.Port, s.FWMark = nil, 0, 0, v.mark
+	}
 	return s
 }
 
