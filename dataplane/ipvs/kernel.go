@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -33,7 +32,9 @@ type kernel struct {
 	nl      *netlink.Handle
 	filter  *nl.SocketHandle // for listing sets; it counts the requests
 	servers *ipvs.Handle
-	loop    int // index of link lo
+	family  uint16          // number of generic netlink family IPVS
+	loop    int             // index of link lo
+	sockets map[int]*socket // by netlink protocol, opened when first needed
 	// hints are addresses to ask the kernel for a way to, by family; the source
 	// of the first way found is what local clients send from.
 	hints   hints
@@ -72,7 +73,7 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink sockets: %w", err)
 	}
-	k := &kernel{nl: h, sources: map[dataplane.Family]netip.Addr{}}
+	k := &kernel{nl: h, sources: map[dataplane.Family]netip.Addr{}, sockets: map[int]*socket{}}
 	if err := k.open(); err != nil {
 		k.close()
 		return nil, err
@@ -84,7 +85,8 @@ func (k *kernel) open() error {
 	if err := k.nl.SetSocketTimeout(callLimit); err != nil {
 		return fmt.Errorf("netlink sockets: %w", err)
 	}
-	if _, err := k.nl.GenlFamilyGet("IPVS"); err != nil {
+	family, err := k.nl.GenlFamilyGet("IPVS")
+	if err != nil {
 		if !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("generic netlink family IPVS: %w", err)
 		}
@@ -94,6 +96,7 @@ func (k *kernel) open() error {
 			Mend:    "load the module (modprobe ip_vs), boot a kernel that has it, or use --backend iptables",
 		}
 	}
+	k.family = family.ID
 	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_NETFILTER)
 	if err != nil {
 		return fmt.Errorf("netfilter socket: %w", err)
@@ -121,6 +124,9 @@ func (k *kernel) close() {
 	}
 	if k.servers != nil {
 		k.servers.Close()
+	}
+	for _, s := range k.sockets {
+		s.close()
 	}
 }
 
@@ -165,7 +171,11 @@ func (k *kernel) enlargeSet(ctx context.Context, a enlargeSet) error {
 	if err := k.createSet(spare, a.id, a.capacity); err != nil {
 		return err
 	}
-	if err := k.changeEntries(ctx, spare, a.entries, true); err != nil {
+	requests := make([]request, len(a.entries))
+	for i, e := range a.entries {
+		requests[i] = spareEntry{a.id, e}
+	}
+	if err := k.makeAll(ctx, requests); err != nil {
 		return err
 	}
 	if err := k.nl.IpsetSwap(spare, name); err != nil {
@@ -177,64 +187,6 @@ func (k *kernel) enlargeSet(ctx context.Context, a enlargeSet) error {
 func (k *kernel) destroySet(name string) error {
 	if err := k.nl.IpsetDestroy(name); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("ipset destroy %s: %w", name, err)
-	}
-	return nil
-}
-
-func (k *kernel) changeEntry(name string, e entry, add bool) error {
-	// Replace means: what exists, or is gone already, is no error.
-	n := &netlink.IPSetEntry{IP: e.addr.AsSlice(), Replace: true}
-	if e.port != 0 {
-		port, protocol := e.port, uint8(e.protocol)
-		n.Port, n.Protocol = &port, &protocol
-	}
-	if e.source.IsValid() {
-		n.IP2 = e.source.AsSlice()
-	}
-	call, verb := k.nl.IpsetAdd, "add"
-	if !add {
-		call, verb = k.nl.IpsetDel, "del"
-	}
-	if err := call(name, n); err != nil {
-		return fmt.Errorf("ipset %s %s %s: %w", verb, name, e, err)
-	}
-	return nil
-}
-
-// changeEntries makes many changes of one set: by one child that reads them all,
-// or without ipset(8) one by one.
-func (k *kernel) changeEntries(ctx context.Context, name string, entries []entry, add bool) error {
-	path, err := exec.LookPath("ipset")
-	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/ipset")
-	}
-	if err != nil || len(entries) < bulk {
-		for _, e := range entries {
-			if err := k.changeEntry(name, e, add); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	verb := "add"
-	if !add {
-		verb = "del"
-	}
-	var in bytes.Buffer
-	for _, e := range entries {
-		fmt.Fprintf(&in, "%s %s %s\n", verb, name, e)
-	}
-	return run(ctx, &in, path, "restore", "-exist")
-}
-
-// run runs a program and makes an error of what it complains about.
-func run(ctx context.Context, stdin *bytes.Buffer, path string, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*callLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stdin, cmd.WaitDelay = stdin, time.Second
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %v: %w: %s", path, args, err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -265,40 +217,6 @@ func (k *kernel) askSource(f dataplane.Family) netip.Addr {
 	return netip.Addr{}
 }
 
-func (k *kernel) route(a netip.Addr) netlink.Route {
-	return netlink.Route{
-		Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}, LinkIndex: k.loop, Scope: netlink.SCOPE_HOST,
-		Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Protocol: routeProtocol,
-	}
-}
-
-func (k *kernel) raiseRoute(a netip.Addr, exists bool) error {
-	r, call := k.route(a), k.nl.RouteAdd
-	if exists {
-		call = k.nl.RouteReplace
-	}
-	if s := k.source(dataplane.FamilyOf(a)); s.IsValid() {
-		r.Src = s.AsSlice()
-	}
-	err := call(&r)
-	switch {
-	case err == nil, errors.Is(err, unix.EEXIST):
-		return nil
-	case errors.Is(err, unix.ENETDOWN):
-		return fmt.Errorf("local route %s: link lo is down; set it up (ip link set lo up): %w", a, err)
-	}
-	return fmt.Errorf("local route %s: %w", a, err)
-}
-
-func (k *kernel) dropRoute(a netip.Addr, priority int) error {
-	r := k.route(a)
-	r.Priority, r.LinkIndex = priority, 0
-	if err := k.nl.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("deletion of local route %s: %w", a, err)
-	}
-	return nil
-}
-
 // bounded makes a call to IPVS and ends it when it takes too long or the context
 // ends: the library waits for an answer for ever, unless its socket is closed.
 func (k *kernel) bounded(ctx context.Context, what string, call func() error) error {
@@ -316,37 +234,24 @@ func (k *kernel) bounded(ctx context.Context, what string, call func() error) er
 	return nil
 }
 
-func (k *kernel) putServer(ctx context.Context, a putServer) error {
-	v := a.server
-	err := k.bounded(ctx, v.object(), func() error {
-		return put(a.exists, func() error { return k.servers.NewService(wireServer(v)) },
-			func() error { return k.servers.UpdateService(wireServer(v)) })
-	})
-	if errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("%s: %w", v.object(), &dataplane.Unsupported{
-			Feature: "IPVS scheduler " + v.scheduler, Missing: "module ip_vs_" + v.scheduler,
-			Mend: "load the module, or name another scheduler",
-		})
+// socket returns the socket for many requests of a netlink protocol.
+func (k *kernel) socket(protocol int) (*socket, error) {
+	if s, ok := k.sockets[protocol]; ok {
+		return s, nil
 	}
-	return err
+	s, err := openSocket(protocol)
+	if err != nil {
+		return nil, fmt.Errorf("netlink socket: %w", err)
+	}
+	k.sockets[protocol] = s
+	return s, nil
 }
 
-func (k *kernel) dropServer(ctx context.Context, v virtualServer) error {
-	return k.bounded(ctx, "deletion of "+v.object(), func() error {
-		return gone(k.servers.DelService(wireServer(v)))
-	})
-}
-
-func (k *kernel) putReal(ctx context.Context, a putReal) error {
-	s, d := wireServer(a.server), wireReal(a.real)
-	return k.bounded(ctx, a.real.object(a.server), func() error {
-		return put(a.exists, func() error { return k.servers.NewDestination(s, d) },
-			func() error { return k.servers.UpdateDestination(s, d) })
-	})
-}
-
-func (k *kernel) dropReal(ctx context.Context, a dropReal) error {
-	return k.bounded(ctx, "deletion of "+a.real.object(a.server), func() error {
-		return gone(k.servers.DelDestination(wireServer(a.server), wireReal(a.real)))
-	})
+// list asks for a listing.
+func (k *kernel) list(ctx context.Context, protocol int, encode func(*encoder), each func(body []byte) error) error {
+	s, err := k.socket(protocol)
+	if err != nil {
+		return err
+	}
+	return s.list(ctx, encode, each)
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// bulk is how many changes of set entries in a row are worth one child process
-// instead of a message each.
-const bulk = 64
-
 // phase is a part of the plan. It implements dataplane.Plan.
 type phase struct {
 	steps steps
@@ -61,17 +57,17 @@ func (p *phase) Apply(ctx context.Context) error {
 // take takes the first step, or as many as can be taken at once, and returns how
 // many that were.
 func take(ctx context.Context, k *kernel, s steps) (int, error) {
-	first, ok := s[0].action.(setEntry)
+	first, ok := s[0].action.(request)
 	if !ok {
 		return 1, s[0].action.do(ctx, k)
 	}
-	var entries []entry
+	var requests []request
 	for _, next := range s {
-		a, ok := next.action.(setEntry)
-		if !ok || a.id != first.id || a.add != first.add {
+		r, ok := next.action.(request)
+		if !ok || r.lane() != first.lane() {
 			break
 		}
-		entries = append(entries, a.entry)
+		requests = append(requests, r)
 	}
-	return len(entries), k.changeEntries(ctx, first.id.String(), entries, first.add)
+	return len(requests), k.makeAll(ctx, requests)
 }

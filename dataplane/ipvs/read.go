@@ -99,7 +99,7 @@ func (k *kernel) readRoutes(o *observed) error {
 func retryDump(list func() error) error {
 	err := list()
 	for range 10 {
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+		if !errors.Is(err, netlink.ErrDumpInterrupted) && !errors.Is(err, errInterrupted) {
 			break
 		}
 		err = list()
@@ -127,7 +127,7 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 			continue
 		}
 		if wanted[v.serverID] || o.owns(v.serverID) {
-			if v.real, err = k.readReal(ctx, v, s); err != nil {
+			if v.real, err = k.readReal(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -150,44 +150,28 @@ func readServer(s *ipvs.Service) (virtualServer, bool) {
 		id.Key = dataplane.Key{Addr: a, Protocol: dataplane.Protocol(s.Protocol), Port: s.Port}
 	}
 	return virtualServer{
-		serverID: id,
+		serverID:  id,
 		scheduler: s.SchedName, flags: serviceFlags(s.Flags), timeout: s.Timeout,
 	}, true
 }
 
-func (k *kernel) readReal(ctx context.Context, v virtualServer, s *ipvs.Service) ([]realServer, error) {
-	var list []*ipvs.Destination
-	err := k.bounded(ctx, "real servers of "+v.object(), func() (err error) {
-		list, err = k.servers.GetDestinations(s)
-		return err
+func (k *kernel) readReal(ctx context.Context, v virtualServer) ([]realServer, error) {
+	var out []realServer
+	err := retryDump(func() error {
+		out = out[:0]
+		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listReal(k.family, v) }, func(body []byte) error {
+			r, err := decodeReal(body, dataplane.FamilyOf(v.Addr))
+			out = append(out, r)
+			return err
+		})
 	})
 	if errors.Is(err, unix.ESRCH) {
 		return nil, nil // went since the list was made
 	}
 	if err != nil {
-		return nil, err
-	}
-	out := make([]realServer, 0, len(list))
-	for _, d := range list {
-		a, ok := netip.AddrFromSlice(d.Address)
-		if !ok {
-			return nil, fmt.Errorf("real server of %s: address %v is none", v.object(), d.Address)
-		}
-		out = append(out, realServer{netip.AddrPortFrom(a, d.Port), uint16(d.Weight), method(d.ConnectionFlags)})
+		return nil, fmt.Errorf("real servers of %s: %w", v.object(), err)
 	}
 	return out, nil
-}
-
-// method names a forwarding method as ipvsadm does; empty for masquerading.
-func method(flags uint32) string {
-	switch flags & ipvs.ConnFwdMask {
-	case ipvs.ConnFwdMasq, ipvs.ConnFwdLocalNode:
-		// A masqueraded real server on the node itself may be listed as local.
-		return ""
-	case ipvs.ConnFwdTunnel:
-		return "ipip"
-	}
-	return "gatewaying"
 }
 
 // The listing of a set is decoded here and not by the library, which writes a

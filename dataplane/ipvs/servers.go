@@ -55,6 +55,12 @@ type realServer struct {
 	weight uint16
 	// foreign is the method of a real server that is not masquerading: "tunnel".
 	foreign string
+	// began is the moment at which it began to drain, in seconds since 1970; zero
+	// if it does not. The kernel keeps it for us, as the upper threshold of
+	// connections, which the number of connections never comes near.
+	began uint32
+	// open is how many connections it has: a fact, not a wish.
+	open uint32
 }
 
 // newServer returns the virtual server for a frontend that forwards to a set.

@@ -1,38 +1,16 @@
 package ipvs
 
 import (
-	"errors"
-	"slices"
-	"syscall"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
 
 	"github.com/moby/ipvs"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
-
-// put adds what is not there and edits what is, even if that has changed since
-// the plan was made.
-func put(exists bool, add, edit func() error) error {
-	first, then, changed := add, edit, []syscall.Errno{unix.EEXIST}
-	if exists {
-		first, then, changed = edit, add, []syscall.Errno{unix.ESRCH, unix.ENOENT}
-	}
-	err := first()
-	var errno syscall.Errno
-	if errors.As(err, &errno) && slices.Contains(changed, errno) {
-		return then()
-	}
-	return err
-}
-
-// gone makes success of the deletion of what is not there.
-func gone(err error) error {
-	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return err
-}
 
 func afOf(f dataplane.Family) uint8 {
 	if f == dataplane.IPv6 {
@@ -41,23 +19,105 @@ func afOf(f dataplane.Family) uint8 {
 	return unix.AF_INET
 }
 
-func wireServer(v virtualServer) *ipvs.Service {
-	s := &ipvs.Service{
-		Address: v.Addr.AsSlice(), Protocol: uint16(v.Protocol), Port: v.Port, AddressFamily: unix.AF_INET,
-		SchedName: v.scheduler, Flags: uint32(v.flags), Timeout: v.timeout, Netmask: 0xffffffff,
+// genericHeader is the size of what stands before the attributes of an answer of
+// a generic netlink family.
+const genericHeader = 4
+
+// attributes calls each with the kind and the value of every attribute in b.
+func attributes(b []byte, each func(kind uint16, value []byte)) error {
+	for len(b) >= unix.NLA_HDRLEN {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.NLA_HDRLEN || size > len(b) {
+			return fmt.Errorf("attribute of %d bytes in %d", size, len(b))
+		}
+		each(binary.NativeEndian.Uint16(b[2:])&nl.NLA_TYPE_MASK, b[unix.NLA_HDRLEN:size])
+		b = b[min(aligned(size), len(b)):]
 	}
-	if v.Addr.Is6() {
-		// For IPv6 the kernel takes the length of the prefix here.
-		s.AddressFamily, s.Netmask = unix.AF_INET6, 128
-	}
-	if v.mark != 0 {
-		s.Address, s.Protocol, s.Port, s.FWMark = nil, 0, 0, v.mark
-	}
-	return s
+	return nil
 }
 
-func wireReal(r realServer) *ipvs.Destination {
-	return &ipvs.Destination{
-		Address: r.addr.Addr().AsSlice(), Port: r.addr.Port(), Weight: int(r.weight), ConnectionFlags: ipvs.ConnFwdMasq,
+// number reads an attribute that is a number of the host's byte order, of two,
+// four or eight bytes.
+func number(value []byte) uint64 {
+	switch len(value) {
+	case 2:
+		return uint64(binary.NativeEndian.Uint16(value))
+	case 4:
+		return uint64(binary.NativeEndian.Uint32(value))
+	case 8:
+		return binary.NativeEndian.Uint64(value)
 	}
+	return 0
+}
+
+// decodeReal reads the answer that tells of one real server of the family.
+func decodeReal(body []byte, f dataplane.Family) (realServer, error) {
+	if len(body) < genericHeader {
+		return realServer{}, fmt.Errorf("answer of %d bytes", len(body))
+	}
+	var r realServer
+	var addr netip.Addr
+	var port uint16
+	var inner error
+	err := attributes(body[genericHeader:], func(kind uint16, value []byte) {
+		if kind != destAttribute {
+			return
+		}
+		inner = attributes(value, func(kind uint16, value []byte) {
+			switch kind {
+			case destAddr:
+				addr = addrOf(value, f)
+			case destPort:
+				port = portOf(value)
+			case destMethod:
+				r.foreign = method(uint32(number(value)))
+			case destWeight:
+				r.weight = uint16(number(value))
+			case destUpper:
+				r.began = uint32(number(value))
+			case destActive, destInactive:
+				r.open += uint32(number(value))
+			}
+		})
+	})
+	switch {
+	case err != nil:
+		return r, err
+	case inner != nil:
+		return r, inner
+	case !addr.IsValid():
+		return r, fmt.Errorf("a real server without an %s address", f)
+	}
+	r.addr = netip.AddrPortFrom(addr, port)
+	return r, nil
+}
+
+// addrOf reads an address, which stands in a field that has room for either
+// family.
+func addrOf(value []byte, f dataplane.Family) netip.Addr {
+	if size := f.Bits() / 8; len(value) >= size {
+		a, _ := netip.AddrFromSlice(value[:size])
+		return a
+	}
+	return netip.Addr{}
+}
+
+// portOf reads a port, which is in network byte order.
+func portOf(value []byte) uint16 {
+	if len(value) < 2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(value)
+}
+
+// method names a forwarding method as ipvsadm does; empty for masquerading.
+func method(flags uint32) string {
+	switch flags & ipvs.ConnFwdMask {
+	case ipvs.ConnFwdMasq, ipvs.ConnFwdLocalNode:
+		// A masqueraded real server on the node itself may be listed as local.
+		return ""
+	case ipvs.ConnFwdTunnel:
+		return "ipip"
+	}
+	return "gatewaying"
 }
