@@ -3,6 +3,7 @@ package dataplane
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Delta is a change of a table: all that the Services it touches had before,
@@ -49,6 +50,23 @@ type Follower interface {
 	// error that wraps ErrForgotten when the follower cannot vouch for its memory;
 	// then Plan helps.
 	PlanChange(context.Context, Delta) (Plan, error)
+}
+
+// Follow returns a Follower of a backend: its own where it has one, else one
+// without any memory, for which every change takes a whole pass.
+func Follow(b Backend) Follower {
+	if i, ok := b.(Incremental); ok {
+		return i.Follow()
+	}
+	return forgetful{b}
+}
+
+// forgetful follows a table by whole passes.
+type forgetful struct{ Backend }
+
+// PlanChange always asks for a whole pass.
+func (forgetful) PlanChange(context.Context, Delta) (Plan, error) {
+	return nil, fmt.Errorf("backend that plans whole tables only: %w", ErrForgotten)
 }
 
 // ErrForgotten is wrapped by errors that mean: a whole pass is needed first.

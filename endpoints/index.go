@@ -223,6 +223,26 @@ func (x *Index) Selected(name types.NamespacedName) iter.Seq[*corev1.Pod] {
 	}
 }
 
+// Service returns a Service as it was given; nil if the index has none of that
+// name.
+func (x *Index) Service(name types.NamespacedName) *corev1.Service {
+	if s := x.services[name]; s != nil {
+		return s.object
+	}
+	return nil
+}
+
+// Services yields all Services, in no particular order.
+func (x *Index) Services() iter.Seq[*corev1.Service] {
+	return func(yield func(*corev1.Service) bool) {
+		for _, s := range x.services {
+			if !yield(s.object) {
+				return
+			}
+		}
+	}
+}
+
 // Apply takes the events of a store and returns the Services whose frontends or
 // endpoints may have changed, those that went included, sorted, each once.
 // Events of other kinds are ignored.
