@@ -39,17 +39,9 @@ type Desired struct {
 	Problems []cluster.Problem
 }
 
-// Node says which node the table is for. The zero Name stands for "any": the
-// endpoints of every node count as possibly local.
-type Node struct {
-	Name string
-	// PodRanges are the ranges of all Pods of the cluster: a source inside is a Pod.
-	PodRanges []netip.Prefix
-	// ServiceRanges are the ranges ClusterIPs come from.
-	ServiceRanges []netip.Prefix
-	// Addrs are the node's own addresses.
-	Addrs []netip.Addr
-}
+// Node is what a table depends on beside the objects. Where Zone and Primary are
+// empty, Resolve takes them from the Node object of that name.
+type Node = balance.Node
 
 // Resolve computes what the node should look like: selectors to endpoints to
 // table. Pods replaces the Pods of the input. Pure.
@@ -66,12 +58,22 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 		d.Slices = append(d.Slices, slices[key]...)
 	}
 	var found []cluster.Problem
-	d.Table, found = balance.Build(balance.Node{
-		Name: node.Name, Zone: balance.ZoneOf(objs.Nodes, node.Name), Primary: balance.PrimaryAddrs(objs.Nodes, node.Name),
-		PodRanges: node.PodRanges, ServiceRanges: node.ServiceRanges, Addrs: node.Addrs,
-	}, objs.Services, func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
+	d.Table, found = balance.Build(complete(node, objs.Nodes), objs.Services,
+		func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
 	d.Problems = append(append(d.Problems, in.Problems...), place(found, in.Locate)...)
 	return d
+}
+
+// complete adds what the Node object says.
+func complete(n Node, nodes []*corev1.Node) Node {
+	n.AllDoors = true
+	if n.Zone == "" {
+		n.Zone = balance.ZoneOf(nodes, n.Name)
+	}
+	if len(n.Primary) == 0 {
+		n.Primary = balance.PrimaryAddrs(nodes, n.Name)
+	}
+	return n
 }
 
 // Made names the Pods of an input that a node has to make: those without an

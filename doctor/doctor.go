@@ -43,7 +43,8 @@ func Examine(ctx context.Context, o Options) []Finding {
 	var out []Finding
 	out = append(out, system(o)...)
 	out = append(out, engines(ctx)...)
-	out = append(out, ipvsFeature(ctx), nftablesFeature())
+	nft := nftablesFeature()
+	out = append(out, ipvsFeature(ctx), nft, choice(nft))
 	out = append(out, programs()...)
 	out = append(out, settings()...)
 	out = append(out, otherProxies(ctx)...)

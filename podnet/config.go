@@ -98,6 +98,15 @@ func checkRanges(cfg Config) error {
 	return nil
 }
 
+// Gateways returns the addresses that the bridge has once there is one.
+func (c Config) Gateways() []netip.Addr {
+	var out []netip.Addr
+	for _, r := range c.PodRanges {
+		out = append(out, gateway(r))
+	}
+	return out
+}
+
 // gateway is the address of the bridge in a range: its first.
 func gateway(r netip.Prefix) netip.Addr { return r.Masked().Addr().Next() }
 

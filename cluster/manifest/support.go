@@ -127,7 +127,11 @@ func (w *supportWarner) report(t *tree, e *entry, path string) {
 	if e.standing == later {
 		yet = " yet"
 	}
-	w.problems = append(w.problems, w.it.warning(path, fmt.Sprintf("%saccepted, not acted on%s", what, yet)))
+	why := ""
+	if e.note != "" {
+		why = ": " + strings.ReplaceAll(e.note, "`", "")
+	}
+	w.problems = append(w.problems, w.it.warning(path, fmt.Sprintf("%saccepted, not acted on%s%s", what, yet, why)))
 }
 
 // empty reports whether a value sets nothing.

@@ -52,7 +52,7 @@ func metadataSupport() []entry {
 func serviceSupport() []entry {
 	return []entry{
 		{path: "spec.ports", standing: honoured},
-		{path: "spec.ports.nodePort", standing: later},
+		{path: "spec.ports.nodePort", standing: honoured, note: "30000 to 32767; given out where it is left out, and kept"},
 		{path: "spec.ports.appProtocol", standing: ignored, note: "a hint for proxies that look into the traffic"},
 		{path: "spec.selector", standing: honoured},
 		{path: "spec.clusterIP", standing: honoured},
@@ -62,18 +62,18 @@ func serviceSupport() []entry {
 		{path: "spec.sessionAffinity", standing: honoured},
 		{path: "spec.sessionAffinityConfig", standing: honoured},
 		{path: "spec.publishNotReadyAddresses", standing: honoured},
-		{path: "spec.type", standing: later, unless: []string{"ClusterIP"}, note: "the cluster IP of other types works"},
-		{path: "spec.externalIPs", standing: later},
+		{path: "spec.type", standing: honoured, note: "but `ExternalName`, see `spec.externalName`"},
+		{path: "spec.externalIPs", standing: honoured, note: "wherever such a packet reaches the node; nothing announces them"},
 		{path: "spec.externalName", standing: later, note: "with cluster DNS"},
-		{path: "spec.externalTrafficPolicy", standing: later, unless: []string{"Cluster"}},
+		{path: "spec.externalTrafficPolicy", standing: honoured},
 		{path: "spec.internalTrafficPolicy", standing: honoured, note: "of the cluster IP"},
 		{path: "spec.trafficDistribution", standing: honoured, note: "from the zone labels of Node objects; `--node` says which of them this is"},
-		{path: "spec.healthCheckNodePort", standing: later},
-		{path: "spec.allocateLoadBalancerNodePorts", standing: later, unless: []string{"true"}},
-		{path: "spec.loadBalancerIP", standing: later},
-		{path: "spec.loadBalancerClass", standing: later},
-		{path: "spec.loadBalancerSourceRanges", standing: later},
-		{path: "status.loadBalancer", standing: later},
+		{path: "spec.healthCheckNodePort", standing: later, note: "given out and shown; who answers there comes with `run`"},
+		{path: "spec.allocateLoadBalancerNodePorts", standing: honoured},
+		{path: "spec.loadBalancerIP", standing: ignored, note: "deprecated, and nobody here gives out such addresses; write `status.loadBalancer.ingress`"},
+		{path: "spec.loadBalancerClass", standing: kept, note: "names who gives out the address"},
+		{path: "spec.loadBalancerSourceRanges", standing: honoured, note: "of load-balancer addresses, for every source; node ports and external IPs stay open, as with kube-proxy"},
+		{path: "status.loadBalancer", standing: honoured, note: "addresses with `ipMode: VIP` are frontends, those with `Proxy` and host names are not; ports are not read"},
 		{path: "status.conditions", standing: kept},
 	}
 }
@@ -194,7 +194,7 @@ func nodeSupport() []entry {
 		{path: "spec.providerID", standing: kept},
 		{path: "spec.externalID", standing: kept},
 		{path: "status", standing: kept},
-		{path: "status.addresses", standing: later, note: "with node ports"},
+		{path: "status.addresses", standing: honoured, note: "`--nodeport-addresses primary`, and source ranges that hold one; on the node itself the addresses of its links count"},
 	}
 }
 

@@ -103,16 +103,16 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: web, annotations: {a: b}}
-spec: {type: NodePort, internalTrafficPolicy: Local, ports: [{port: 80, nodePort: 30080}]}
-status: {loadBalancer: {}}
+spec: {type: LoadBalancer, externalTrafficPolicy: Local, loadBalancerIP: 203.0.113.9, loadBalancerSourceRanges: [192.0.2.0/24], ports: [{port: 80, nodePort: 30080}], healthCheckNodePort: 30081}
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
 `)
 	want := `warning: -:8:14: Pod default/web: spec.dnsPolicy: Default is accepted, not acted on yet
 warning: -:15:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
 warning: -:16:5: Pod default/web: spec.containers[0].livenessProbe: accepted, not acted on yet
 warning: -:22:95: Pod default/web: spec.containers[1].env[1].valueFrom.configMapKeyRef: accepted, not acted on yet
 warning: -:23:5: Pod default/web: spec.containers[1].resources: accepted, not acted on
-warning: -:28:14: Service default/web: spec.type: NodePort is accepted, not acted on yet
-warning: -:28:83: Service default/web: spec.ports[0].nodePort: accepted, not acted on yet
+warning: -:28:74: Service default/web: spec.loadBalancerIP: accepted, not acted on: deprecated, and nobody here gives out such addresses; write status.loadBalancer.ingress
+warning: -:28:188: Service default/web: spec.healthCheckNodePort: accepted, not acted on yet: given out and shown; who answers there comes with run
 `
 	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

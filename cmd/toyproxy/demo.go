@@ -99,7 +99,8 @@ func runDemo(cmd *cobra.Command, name string, backend backendName, asJSON bool) 
 	if err != nil {
 		return fmt.Errorf("path of this program: %w", err)
 	}
-	o := demo.Options{Backend: string(backend.resolve()), Self: self, Dir: dir, Out: cmd.OutOrStdout()}
+	backend.choose("")
+	o := demo.Options{Backend: string(backend), Self: self, Dir: dir, Out: cmd.OutOrStdout()}
 	if asJSON {
 		o.Out = cmd.ErrOrStderr()
 	}

@@ -63,6 +63,8 @@ func writeSessions(t *testing.T, page, dir string) {
 			script.WriteString("[!ipvs] skip 'SKIP(kernel): no IPVS'\n")
 		} else if strings.Contains(m[2], "iptables-nft") {
 			script.WriteString("[!nft] skip 'SKIP(kernel): no nf_tables, and the page shows iptables-nft'\n")
+		} else if strings.Contains(m[2], "nftables") || strings.Contains(m[2], " nft ") {
+			script.WriteString("[!nftables] skip 'SKIP(kernel): no nftables, and the page shows it'\n")
 		}
 		for j, step := range sessionSteps(m[2]) {
 			fmt.Fprintf(&script, "shows cmd%d want%d\n", j, j)

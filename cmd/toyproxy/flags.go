@@ -37,14 +37,6 @@ func (b *backendName) String() string { return string(*b) }
 // Type implements pflag.Value.
 func (b *backendName) Type() string { return "backend" }
 
-// resolve replaces auto by the backend it stands for.
-func (b backendName) resolve() backendName {
-	if b == backendAuto {
-		return backendIPTables
-	}
-	return b
-}
-
 // engineFlag is the value of --iptables-engine.
 type engineFlag struct{ engine xtables.Engine }
 

@@ -103,6 +103,9 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 	if err != nil {
 		return agent.Desired{}, err
 	}
+	if err := src.furnishNode(&node, in.Objects, fromObjects); err != nil {
+		return agent.Desired{}, err
+	}
 	living := in.Objects.Pods
 	if live {
 		living = current(ctx, sc, living)

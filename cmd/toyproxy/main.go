@@ -1,5 +1,5 @@
 // Command toyproxy gives any Linux box Kubernetes Services: it reads manifests,
-// matches Pods against Services and programs ClusterIPs into the kernel.
+// matches Pods against Services and programs their addresses into the kernel.
 //
 // This package is the command tree and the wiring of the other packages, and
 // nothing else: each command reads its flags, builds the parts, calls the agent

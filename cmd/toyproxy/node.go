@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +69,18 @@ type nodePlan struct {
 	source source
 	netns  string
 	flags  *pflag.FlagSet
+	// backend is the one in use; why says what chose it when the user did not.
+	backend backendName
+	why     string
+}
+
+// introduce says where the objects come from, and which backend was chosen for
+// who left that open.
+func (p *nodePlan) introduce(w io.Writer) {
+	fmt.Fprintf(w, "manifests  %s\n", printable(p.source.description))
+	if p.why != "" {
+		fmt.Fprintf(w, "backend    %s (%s)\n", p.backend, printable(p.why))
+	}
 }
 
 // planNode loads the manifests, builds the agent of the node and plans.
@@ -76,9 +90,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
 	}
 	last := state.ReadLast(sc.rulesDir())
-	if nf.backend == backendAuto && last.Backend != "" {
-		nf.backend = backendName(last.Backend)
-	}
+	why := nf.backend.choose(last.Backend)
 	earlier := serviceByName(kept.Services)
 	s, err := src.source(cmd.InOrStdin(), earlier)
 	if err != nil {
@@ -100,7 +112,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if err != nil {
 		return nil, err
 	}
-	a.Record = recorder{sc, state.Last{Backend: string(nf.backend.resolve()), Manifests: s.description, Arguments: arguments(cmd.Flags())}}
+	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: s.description, Arguments: arguments(cmd.Flags())}}
 	if len(in.Objects.Services)+len(in.Objects.Pods)+len(in.Objects.EndpointSlices) == 0 && agent.CountErrors(in.Problems) > 0 {
 		printProblems(cmd.ErrOrStderr(), in.Problems)
 		return nil, exit(exitBadManifest, fmt.Errorf("%s holds nothing that is good, and errors: nothing is done, lest everything be removed by mistake", s.description))
@@ -109,7 +121,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if err != nil {
 		return nil, err
 	}
-	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags()}, nil
+	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why}, nil
 }
 
 // noteLast tells who gives no manifests that the last sync had some.
@@ -122,7 +134,8 @@ func noteLast(cmd *cobra.Command, src *sourceFlags, last state.Last) {
 // scopeFlags say which node is meant; sourceAndNodeFlags also what it is to hold.
 var (
 	scopeFlags         = []string{"netns", "state-dir"}
-	sourceAndNodeFlags = append([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine", "ipvs-scheduler"}, scopeFlags...)
+	sourceAndNodeFlags = slices.Concat([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine", "ipvs-scheduler"},
+		doorFlagNames(), scopeFlags)
 )
 
 // arguments are the flags that another command needs to mean the same.
@@ -196,7 +209,7 @@ func (p *nodePlan) suggestion() string {
 		}
 	}
 	for _, fe := range p.Table.Frontends {
-		if fe.Protocol == dataplane.TCP && fe.Port != 53 && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
+		if fe.Kind == dataplane.ClusterIP && fe.Protocol == dataplane.TCP && fe.Port != 53 && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
 			vip = strings.TrimSuffix(netip.AddrPortFrom(fe.Addr, fe.Port).String(), ":80")
 			break
 		}
@@ -287,7 +300,15 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 	if err != nil {
 		return nil, err
 	}
-	backend := nf.backend.resolve()
+	from := fromKernel
+	if sc.pod {
+		from = fromPod
+	}
+	if err := src.furnishNode(&node, in.Objects, from); err != nil {
+		return nil, err
+	}
+	in.Problems = append(in.Problems, loopbackProblems(node)...)
+	backend := nf.backend
 	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc),
 		Flows: conntrack.New(conntrack.Config{Virtual: backend == backendIPVS, Journal: sc.flowsJournal()})}
 	a.Others = nf.leftovers(backend, sc)
@@ -321,7 +342,7 @@ func (f *sourceFlags) agentNode(in *agent.Input) (agent.Node, error) {
 		name = nodes[0].Name
 	}
 	in.Objects.Pods, in.Problems = agent.Place(in.Objects.Pods, name, in.Problems)
-	return agent.Node{Name: name, PodRanges: f.clusterCIDRs.set, ServiceRanges: f.serviceCIDRs.set}, nil
+	return agent.Node{Name: name, ServiceRanges: f.serviceCIDRs.set}, nil
 }
 
 // forgetState removes the live objects of a node that is no more.

@@ -19,7 +19,10 @@ type sourceFlags struct {
 	serviceCIDRs prefixList
 	clusterCIDRs prefixList
 	node         checkedString
-	strict       bool
+	doors        doorFlags
+	// addrs replaces what is known of the node's addresses.
+	addrs  addrList
+	strict bool
 }
 
 func (f *sourceFlags) register(cmd *cobra.Command) {
@@ -32,6 +35,7 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fl.Var(&f.clusterCIDRs, "cluster-cidr", "ranges all Pods' addresses come from, at most one a family")
 	f.node.check = checkNodeName
 	fl.Var(&f.node, "node", "name of this node (default: the host name, in lower case)")
+	f.doors.register(cmd)
 	fl.BoolVar(&f.strict, "strict", false, "do nothing at all when any manifest is wrong")
 }
 

@@ -22,7 +22,7 @@ type planJSON struct {
 
 func makePlanJSON(nf *nodeFlags, p *nodePlan, changes []dataplane.Change) planJSON {
 	add, update, remove := countChanges(changes)
-	return planJSON{p.source.description, string(nf.backend.resolve()), add, update, remove,
+	return planJSON{p.source.description, string(nf.backend), add, update, remove,
 		nonNil(changes), problemsJSON(p.Problems), nonNil(p.Remarks())}
 }
 
@@ -49,7 +49,7 @@ Changes nothing.`,
 			if out.isJSON() {
 				err = printJSON(cmd.OutOrStdout(), makePlanJSON(&nf, p, changes))
 			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", printable(p.source.description))
+				p.introduce(cmd.OutOrStdout())
 				printProblems(cmd.ErrOrStderr(), p.Problems)
 				printRemarks(cmd.ErrOrStderr(), p.Remarks())
 				printChanges(cmd.OutOrStdout(), changes, !brief)
@@ -99,7 +99,7 @@ where no new one would. Exits with 3 and the list when it found any.
 				err = printJSON(w, makePlanJSON(&nf, p, changes))
 			case len(changes) == 0:
 				printProblems(cmd.ErrOrStderr(), p.Problems)
-				fmt.Fprintf(w, "ok: %s, as desired\n", tally(p.Plan, nf.backend.resolve()))
+				fmt.Fprintf(w, "ok: %s, as desired\n", tally(p.Plan, nf.backend))
 			default:
 				printProblems(cmd.ErrOrStderr(), p.Problems)
 				for _, c := range changes {

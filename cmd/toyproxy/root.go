@@ -15,8 +15,8 @@ var version = ""
 const rootLong = `Kubernetes Services on any Linux box: with a cluster, or with none.
 
 toyproxy reads ordinary Kubernetes YAML from a directory, matches Pod labels
-against Service selectors and programs the ClusterIPs into the kernel with
-iptables or IPVS, in this network namespace or another (--netns).
+against Service selectors and programs their addresses into the kernel with
+nftables, iptables or IPVS, in this network namespace or another (--netns).
 
   sudo toyproxy sync                        # ./manifests, else the built-in demo
   sudo ip netns exec pod-a curl 10.96.0.10  # which Pod answered?

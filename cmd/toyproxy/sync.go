@@ -77,7 +77,7 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		return err
 	}
 	if !o.json {
-		fmt.Fprintf(cmd.OutOrStdout(), "manifests  %s\n", printable(p.source.description))
+		p.introduce(cmd.OutOrStdout())
 		printProblems(cmd.ErrOrStderr(), p.Problems)
 		printRemarks(cmd.ErrOrStderr(), p.Remarks())
 	}
@@ -111,7 +111,7 @@ type syncOutcome struct {
 func printSync(cmd *cobra.Command, nf *nodeFlags, p *nodePlan, o syncOutcome) error {
 	if o.json {
 		return printJSON(cmd.OutOrStdout(), syncJSON{
-			Manifests: p.source.description, Backend: string(nf.backend.resolve()), DryRun: o.dryRun, Error: text(o.failed),
+			Manifests: p.source.description, Backend: string(nf.backend), DryRun: o.dryRun, Error: text(o.failed),
 			Pods: len(p.Pods), Services: len(p.Objects.Services), Frontends: len(p.Table.Frontends),
 			Endpoints: p.EndpointCount(), Changes: nonNil(o.changes), Flows: nonNil(p.Flows.Changes()),
 			Problems: problemsJSON(p.Problems), Notes: nonNil(p.Remarks())})
@@ -147,7 +147,7 @@ func closing(err error, took time.Duration) string {
 
 // report prints what sync did: at most six lines and one command to try.
 func report(w io.Writer, nf *nodeFlags, p *nodePlan, closing string) {
-	backend := nf.backend.resolve()
+	backend := nf.backend
 	flows := len(p.Flows.Changes())
 	if len(p.Changes()) == 0 && flows == 0 {
 		fmt.Fprintf(w, "ok         nothing changed: %s\n", tally(p.Plan, backend))
