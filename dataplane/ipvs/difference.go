@@ -91,6 +91,9 @@ func before(want target, have observed) steps {
 		return s
 	}
 	for k := range setKinds {
+		if !k.traits().always && len(want.sets[k]) == 0 {
+			continue
+		}
 		s.ensureSet(setID{k, want.family}, want.sets[k], have)
 	}
 	for _, k := range []setKind{addresses, hairpin, dropped, kept, masqueraded} {

@@ -196,6 +196,16 @@ func (e *encoder) entry(command uint16, set string, n entry) {
 	if n.source.IsValid() {
 		e.setAddr(nl.IPSET_ATTR_IP2, n.source)
 	}
+	if n.bits != 0 {
+		e.bytes(nl.IPSET_ATTR_CIDR2, n.bits)
+	}
+	switch {
+	case n.mark != 0 && n.port != 0:
+		// Behind the mark stands its mask: packets get the whole mark.
+		e.bytes(nl.IPSET_ATTR_SKBMARK|unix.NLA_F_NET_BYTEORDER, binary.BigEndian.AppendUint64(nil, uint64(n.mark)<<32|0xffffffff)...)
+	case n.mark != 0:
+		e.bytes(nl.IPSET_ATTR_MARK|unix.NLA_F_NET_BYTEORDER, binary.BigEndian.AppendUint32(nil, n.mark)...)
+	}
 	e.endNest(data)
 	e.close(at)
 }

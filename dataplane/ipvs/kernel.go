@@ -155,7 +155,7 @@ func kernelRelease() (release, error) {
 
 // createSet makes an empty set; one of that name and type may exist.
 func (k *kernel) createSet(name string, id setID, capacity uint32) error {
-	options := netlink.IpsetCreateOptions{Replace: true, Family: afOf(id.family), MaxElements: capacity}
+	options := netlink.IpsetCreateOptions{Replace: true, Family: afOf(id.family), MaxElements: capacity, Skbinfo: id.kind.mapped()}
 	if err := k.nl.IpsetCreate(name, id.kind.Type(), options); err != nil {
 		return fmt.Errorf("ipset create %s: %w", name, err)
 	}

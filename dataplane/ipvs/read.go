@@ -234,6 +234,9 @@ func (h *heldSet) decode(typ int, value []byte) error {
 			if err := eachAttribute(v, e.decode); err != nil {
 				return err
 			}
+			if int(e.bits) == e.source.BitLen() {
+				e.bits = 0 // one address, told as a range
+			}
 			h.entries[e] = struct{}{}
 			return nil
 		})
@@ -251,6 +254,10 @@ func (e *entry) decode(typ int, value []byte) error {
 		e.port = binary.BigEndian.Uint16(value)
 	case typ == nl.IPSET_ATTR_PROTO && len(value) == 1:
 		e.protocol = dataplane.Protocol(value[0])
+	case typ == nl.IPSET_ATTR_CIDR2 && len(value) == 1:
+		e.bits = value[0]
+	case typ == nl.IPSET_ATTR_MARK && len(value) == 4, typ == nl.IPSET_ATTR_SKBMARK && len(value) == 8:
+		e.mark = binary.BigEndian.Uint32(value)
 	}
 	return nil
 }

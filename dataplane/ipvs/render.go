@@ -72,6 +72,9 @@ func restoreCommand(f dataplane.Family) string {
 
 func (t target) renderSets(out *text) {
 	for k := range setKinds {
+		if !k.traits().always && len(t.sets[k]) == 0 {
+			continue
+		}
 		id := setID{k, t.family}
 		out.line(createLine(id.String(), id, capacity(len(t.sets[k]))))
 		for _, e := range slices.SortedFunc(maps.Keys(t.sets[k]), entry.compare) {

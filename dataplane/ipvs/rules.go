@@ -168,12 +168,5 @@ func postroutingChain(f dataplane.Family) xtables.Chain {
 
 // matches is the match of packets whose destination is in a set.
 func matches(f dataplane.Family, k setKind) string {
-	fields := "dst,dst"
-	switch k {
-	case addresses:
-		fields = "dst"
-	case hairpin:
-		fields = "dst,dst,src"
-	}
-	return "-m set --match-set " + setID{k, f}.String() + " " + fields
+	return "-m set --match-set " + setID{k, f}.String() + " " + k.traits().fields
 }

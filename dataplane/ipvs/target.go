@@ -90,7 +90,7 @@ func (t *target) serve(fe dataplane.Frontend, set dataplane.EndpointSet, schedul
 	for _, ep := range set.Endpoints {
 		if ep.Local {
 			a := ep.Addr.Addr()
-			t.sets[hairpin][entry{a, set.Protocol, ep.Addr.Port(), a}] = set.Service
+			t.sets[hairpin][entry{addr: a, protocol: set.Protocol, port: ep.Addr.Port(), source: a}] = set.Service
 		}
 	}
 }
