@@ -185,16 +185,24 @@ func (p *Plan) ReadFlows(ctx context.Context) error {
 	if p.agent.Flows == nil {
 		return nil
 	}
-	plan, err := p.agent.Flows.Plan(ctx, p.Table)
-	switch {
-	case errors.Is(err, dataplane.ErrUnsupported):
-		p.Flows = unknownFlows{err.Error()}
-	case err != nil:
-		return fmt.Errorf("plan of the stale flows: %w", err)
-	default:
+	plan, err := staleFlows(ctx, p.agent.Flows, p.Table)
+	if err == nil {
 		p.Flows = plan
 	}
-	return nil
+	return err
+}
+
+// staleFlows plans the removal of the flows that a table makes stale. Where the
+// kernel cannot list its flows the plan has no changes, and a remark.
+func staleFlows(ctx context.Context, f Flows, t dataplane.Table) (dataplane.Plan, error) {
+	plan, err := f.Plan(ctx, t)
+	switch {
+	case errors.Is(err, dataplane.ErrUnsupported):
+		return unknownFlows{err.Error()}, nil
+	case err != nil:
+		return nil, fmt.Errorf("plan of the stale flows: %w", err)
+	}
+	return plan, nil
 }
 
 // unknownFlows is the plan for flows that cannot be read.
