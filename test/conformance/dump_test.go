@@ -1,143 +1,15 @@
 package conformance
 
-import (
-	"fmt"
-	"os/exec"
-	"regexp"
-	"slices"
-	"strings"
+import "github.com/toyproxy/toyproxy/test/lab"
 
-	"github.com/toyproxy/toyproxy/test/lab"
-)
+// dump is what the kernel of one namespace holds.
+type dump = lab.Dump
 
-// dump is what the kernel of one namespace holds, in lines of its own tools, by
-// the command that prints them.
-type dump map[string][]string
+func dumpOf(h *lab.Host, commands []string) dump { return h.Dump(commands) }
 
-// rulesOf lists the commands that show what backends make. Machines without a
-// tool have nothing that it would show.
-func rulesOf() []string {
-	return []string{
-		"iptables-nft-save", "ip6tables-nft-save", "iptables-legacy-save", "ip6tables-legacy-save",
-		"nft list table ip toyproxy", "nft list table ip6 toyproxy",
-		"ipset save", "ipvsadm -Sn", "ip route show table all proto 84", "ip -6 route show table all proto 84",
-	}
-}
+// rulesOf lists the commands that show what backends make, everythingOf those
+// that show what a backend may have touched.
+func rulesOf() []string      { return lab.Rules() }
+func everythingOf() []string { return lab.Everything() }
 
-// everythingOf lists the commands that show what a backend may have touched.
-func everythingOf() []string {
-	return append(rulesOf(), "ip -o addr", "ip -o link", "ip route show table all", "ip -6 route show table all", "ip rule", "ip -6 rule")
-}
-
-// dumpOf runs the commands in the host's namespace.
-func dumpOf(h *lab.Host, commands []string) dump {
-	d := dump{}
-	h.Do(func() {
-		for _, c := range commands {
-			words := strings.Fields(c)
-			if _, err := exec.LookPath(words[0]); err != nil {
-				continue
-			}
-			out, _ := exec.Command(words[0], words[1:]...).Output() // a kernel without the part: no lines
-			d[c] = canonical(c, string(out))
-		}
-	})
-	return d
-}
-
-// canonical drops what differs between equal states: counters, the order of
-// chains and set members, timers of sets, whether a link has carried anything
-// yet, IPVS destinations that only end what they still have (weight 0).
-func canonical(command, out string) []string {
-	if strings.HasPrefix(command, "nft list table ") {
-		return canonicalNft(out)
-	}
-	counters := regexp.MustCompile(`\[\d+:\d+\]| expires \d+\w*| timeout \d+| state (UP|UNKNOWN)`)
-	var kept []string
-	table := ""
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(counters.ReplaceAllString(line, ""))
-		switch {
-		case line == "", line == "COMMIT", strings.HasPrefix(line, "#"), strings.HasSuffix(line, " -w 0"):
-			continue
-		case strings.HasPrefix(line, "*"):
-			table = line
-			continue
-		case strings.HasPrefix(line, ":") && strings.HasSuffix(line, " ACCEPT"):
-			continue // a base chain: some engines show it once it was asked for
-		}
-		kept = append(kept, strings.TrimSpace(table+" "+line))
-	}
-	if strings.Contains(command, "tables") {
-		slices.SortStableFunc(kept, func(a, b string) int { return strings.Compare(chainOf(a), chainOf(b)) })
-		return kept
-	}
-	slices.Sort(kept)
-	return kept
-}
-
-// canonicalNft writes of each line what it stands in: rules with their number,
-// elements without the number of their row, which is any of those that a
-// frontend has. What the kernel remembers of clients is no rule.
-func canonicalNft(out string) []string {
-	row := regexp.MustCompile(`( \. \d+) \. \d+ : `)
-	var kept []string
-	object, at := "", 0
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		inChain := strings.HasPrefix(object, "chain")
-		switch {
-		case strings.HasSuffix(line, " {"):
-			object, at = line, 0
-		case line == "", line == "}", strings.Contains(line, " expires "):
-		case inChain:
-			at++
-			kept = append(kept, fmt.Sprint(object, at, " ", line))
-		default:
-			line = strings.TrimPrefix(line, "elements = { ")
-			line = strings.TrimSuffix(strings.TrimSuffix(line, " }"), ",")
-			for e := range strings.SplitSeq(line, ", ") {
-				kept = append(kept, object+" "+row.ReplaceAllString(e, "$1 : "))
-			}
-		}
-		if strings.HasSuffix(line, " {") {
-			kept = append(kept, line)
-		}
-	}
-	slices.Sort(kept)
-	return kept
-}
-
-// chainOf returns table, kind of line and chain: rules of one chain keep their
-// order.
-func chainOf(line string) string {
-	words := strings.Fields(line)
-	return strings.Join(words[:min(3, len(words))], " ")
-}
-
-// differences lists the lines that only one of two dumps has, "-" for a, "+"
-// for b, and chains whose rules have another order.
-func differences(a, b dump) string {
-	var out strings.Builder
-	for _, c := range everythingOf() {
-		if slices.Equal(a[c], b[c]) {
-			continue
-		}
-		fmt.Fprintf(&out, "%s:\n", c)
-		n := out.Len()
-		for _, line := range a[c] {
-			if !slices.Contains(b[c], line) {
-				fmt.Fprintf(&out, "  - %s\n", line)
-			}
-		}
-		for _, line := range b[c] {
-			if !slices.Contains(a[c], line) {
-				fmt.Fprintf(&out, "  + %s\n", line)
-			}
-		}
-		if out.Len() == n {
-			out.WriteString("  the same lines in another order\n")
-		}
-	}
-	return out.String()
-}
+func differences(a, b dump) string { return lab.Differences(a, b) }
