@@ -49,9 +49,6 @@ func few(t dataplane.Table) dataplane.Table {
 // change leads the fake kernel to a layout and requires that it is there then.
 func change(t fataler, k *fake, want layout, between func()) {
 	t.Helper()
-	if err := k.learn(want); err != nil {
-		t.Fatalf("%v", err)
-	}
 	d, err := difference(want, k.state)
 	if err == nil {
 		err = k.apply(d, between)
@@ -105,7 +102,7 @@ func (w watch) check(t fataler, k *fake) {
 		return
 	}
 	known := endpointsOf(w.before, p) + endpointsOf(w.after, p)
-	for fate := range newWalker(k.layout(), w.after.Node).walk(t, p) {
+	for fate := range fatesOf(newWalker(k.layout(k.family)).walk(p.on(w.after.Node))) {
 		to := strings.TrimSuffix(fate, " masquerade")
 		if !strings.Contains(known, to+"\n") {
 			t.Fatalf("%s: %s between transactions; before %v, after %v", p, fate, was, will)

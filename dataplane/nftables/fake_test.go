@@ -16,12 +16,10 @@ import (
 type fake struct {
 	family dataplane.Family
 	state
-	// text gives back rules as values, for the walker.
-	known map[string]rule
 }
 
 func newFake(f dataplane.Family) *fake {
-	return &fake{family: f, state: state{sets: map[string]setState{}, chains: map[string]chainState{}}, known: map[string]rule{}}
+	return &fake{family: f, state: state{sets: map[string]setState{}, chains: map[string]chainState{}}}
 }
 
 // apply makes changes, each a transaction of its own, and calls between after
@@ -139,38 +137,4 @@ func (k *fake) elements(name string, b []byte, deletes bool) error {
 		}
 	}
 	return nil
-}
-
-// learn makes the rules of a layout known to the walker.
-func (k *fake) learn(l layout) error {
-	for _, c := range l.chains {
-		for _, r := range c.rules {
-			encoded, err := encodeRule(l.family, r)
-			if err != nil {
-				return err
-			}
-			k.known[strings.Join(encoded, "")] = r
-		}
-	}
-	return nil
-}
-
-// layout is what the fake holds, as a layout that can be walked.
-func (k *fake) layout() layout {
-	l := layout{family: k.family}
-	for name, s := range k.sets {
-		one := set{name: name, elements: slices.Collect(maps.Values(s.elements))}
-		if name == allowedSet {
-			one.kind = ranges
-		}
-		l.sets = append(l.sets, one)
-	}
-	for name, c := range k.chains {
-		one := chain{name: name}
-		for _, r := range c.rules {
-			one.rules = append(one.rules, k.known[r])
-		}
-		l.chains = append(l.chains, one)
-	}
-	return l
 }

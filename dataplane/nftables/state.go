@@ -243,28 +243,35 @@ func canonicalExpression(f dataplane.Family, b []byte) string {
 			data = d
 		}
 	})
-	e := expressionNamed(name)
 	if name == "byteorder" && ordersOneByte(data) {
 		return ""
 	}
+	e := parseExpression(f, name, data)
 	if e == nil {
 		return string(b)
 	}
-	family := protocolFamily(f)
-	if err := expr.Unmarshal(family, data, e); err != nil {
-		return string(b)
-	}
-	if im, ok := e.(*expr.Immediate); ok && im.Register == unix.NFT_REG_VERDICT {
-		e = &expr.Verdict{}
-		if err := expr.Unmarshal(family, data, e); err != nil {
-			return string(b)
-		}
-	}
-	raw, err := expr.Marshal(family, e)
+	raw, err := expr.Marshal(protocolFamily(f), e)
 	if err != nil {
 		return string(b)
 	}
 	return string(raw)
+}
+
+// parseExpression reads an expression of a kind that our rules use; nil for
+// others.
+func parseExpression(f dataplane.Family, name string, data []byte) expr.Any {
+	e, family := expressionNamed(name), protocolFamily(f)
+	if e == nil || expr.Unmarshal(family, data, e) != nil {
+		return nil
+	}
+	if im, ok := e.(*expr.Immediate); ok && im.Register == unix.NFT_REG_VERDICT {
+		v := &expr.Verdict{}
+		if expr.Unmarshal(family, data, v) != nil {
+			return nil
+		}
+		return v
+	}
+	return e
 }
 
 // ordersOneByte reports an expression that turns the bytes of a field around
