@@ -1,0 +1,87 @@
+package xtables
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// certain is the chance of what is so or is not.
+func certain(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
+// holds is the chance with which a condition holds for a part, leaving out that
+// it may be negated; known is false for what a walk knows nothing of.
+func (v *visit) holds(c condition, at Part) (chance float64, known bool) {
+	arg := ""
+	if len(c.args) > 0 {
+		arg = c.args[0]
+	}
+	pk := v.w.Packet
+	switch c.option {
+	case "-s":
+		return within(arg, pk.Src)
+	case "-d":
+		return within(arg, at.To.Addr())
+	case "--ctorigdst":
+		return within(arg, pk.Addr)
+	case "-i":
+		prefix, begins := strings.CutSuffix(arg, "+")
+		return certain(pk.In != "" && (pk.In == arg || begins && strings.HasPrefix(pk.In, prefix))), true
+	case "-o":
+		// Where it leaves is for the routes to say. What is sent elsewhere does
+		// not leave by lo.
+		return 0, arg == "lo"
+	case "-p":
+		return certain(arg == pk.Protocol.String() || arg == fmt.Sprint(uint8(pk.Protocol))), true
+	case "--dport":
+		low, high, ok := portsIn(arg)
+		port := uint64(at.To.Port())
+		return certain(low <= port && port <= high), ok
+	case "--probability":
+		f, err := strconv.ParseFloat(arg, 64)
+		return f, err == nil
+	}
+	return v.holdsOfState(c, arg, at)
+}
+
+// holdsOfState answers what is not written in the packet itself.
+func (v *visit) holdsOfState(c condition, arg string, at Part) (chance float64, known bool) {
+	switch c.option {
+	case "--src-type":
+		return certain(v.w.Packet.FromNode()), arg == "LOCAL"
+	case "--dst-type":
+		return certain(v.w.Packet.Owns(at.To.Addr())), arg == "LOCAL"
+	case "--update", "--rcheck":
+		return 0, true // the first packet of a client that nobody remembers
+	case "--mark":
+		value, mask, ok := underMask(arg)
+		have := at.Mark
+		if c.module == "connmark" {
+			have = at.ConnMark
+		}
+		return certain(have&mask == value), ok
+	case "--ctstate":
+		is := func(state string) bool { return state == "NEW" || state == "DNAT" && at.Translated }
+		return certain(slices.ContainsFunc(strings.Split(arg, ","), is)), true
+	case "--match-set":
+		if v.w.Member == nil || len(c.args) != 2 {
+			return 0, false
+		}
+		member, known := v.w.Member(arg, c.args[1], at)
+		return certain(member), known
+	}
+	return 1, silent(c.option)
+}
+
+// within reports whether an address lies in a range.
+func within(text string, a netip.Addr) (chance float64, known bool) {
+	p, ok := prefixIn(text)
+	return certain(p.Contains(a)), ok
+}
