@@ -214,7 +214,10 @@ type putReal struct {
 }
 
 func (a putReal) do(ctx context.Context, k *kernel) error { return k.request(ctx, a) }
-func (a putReal) lane() lane                              { return lane{unix.NETLINK_GENERIC, false} }
+func (a putReal) lane() lane {
+	// Weight 0 is as good as a deletion.
+	return lane{unix.NETLINK_GENERIC, a.real.weight == 0}
+}
 func (a putReal) encode(k *kernel, e *encoder) {
 	command := byte(newDestCommand)
 	if a.exists {

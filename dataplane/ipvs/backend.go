@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/sysctl"
@@ -25,6 +26,12 @@ type Config struct {
 	StateDir string
 	// Engine is the implementation of iptables; xtables.Auto detects it.
 	Engine xtables.Engine
+	// DrainLimit is how long a TCP endpoint that left its Service may keep the
+	// connections that it has; zero means 15 minutes, less means not at all.
+	DrainLimit time.Duration
+	// Clock tells the time; nil means time.Now. How long something drains is
+	// measured by it.
+	Clock func() time.Time
 }
 
 // Backend makes the kernel match a table by means of IPVS. It implements
@@ -45,6 +52,12 @@ func New(c Config) *Backend {
 	if c.StateDir == "" {
 		c.StateDir = "/run/toyproxy"
 	}
+	if c.DrainLimit == 0 {
+		c.DrainLimit = drainLimit
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 	return &Backend{config: c, engine: c.Engine}
 }
 
@@ -62,7 +75,9 @@ func (b *Backend) targets(table dataplane.Table, has []familyState) []target {
 		if f.off || b.config.Families != nil && !slices.Contains(b.config.Families, f.family) {
 			part = dataplane.Table{}
 		}
-		out = append(out, newTarget(part, f.family, b.config.Scheduler))
+		t := newTarget(part, f.family, b.config.Scheduler)
+		t.drainLimit = b.config.DrainLimit
+		out = append(out, t)
 	}
 	return out
 }
@@ -155,9 +170,11 @@ func (b *Backend) compare(ctx context.Context, want []target, hints hints, rules
 		if err != nil {
 			return nil, err
 		}
+		have.now = b.config.Clock()
 		w = w.yield(have)
 		first.steps = append(first.steps, before(w, have)...)
 		last.steps = append(last.steps, after(w, have)...)
+		last.remarks = append(last.remarks, draining(w, have)...)
 	}
 	between, err := rules()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -26,6 +27,8 @@ type observed struct {
 	// source is the address that local clients of a VIP should send from; not
 	// valid when the node has none.
 	source netip.Addr
+	// now is when it was read.
+	now time.Time
 }
 
 // heldSet is a set in the kernel.

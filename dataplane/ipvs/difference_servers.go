@@ -3,15 +3,17 @@ package ipvs
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// raiseServers adds and edits virtual servers and their real servers. A real
-// server that is not wanted goes here too, after the new ones have come; those
-// of a virtual server that goes are not named one by one.
+// raiseServers adds and edits virtual servers and their real servers. Real servers
+// that are not wanted go here too, after all new ones have come; those of a virtual
+// server that goes are not named one by one.
 func (s *steps) raiseServers(want target, have observed) {
+	var late steps
 	for _, v := range want.servers {
 		held, exists := have.servers[v.serverID]
 		c := dataplane.Change{Op: dataplane.Add, Object: v.object(), For: v.service,
@@ -23,19 +25,23 @@ func (s *steps) raiseServers(want target, have observed) {
 			c.Lines = []string{"- " + held.line("A"), "+ " + v.line("A")}
 			s.add(putServer{v, true}, c)
 		}
-		s.matchReal(v, held)
+		for _, r := range s.matchReal(v, held) {
+			late.retire(want, v, r, have.now)
+		}
 	}
+	*s = append(*s, late...)
 }
 
-// matchReal brings the real servers of one virtual server in line.
-func (s *steps) matchReal(v, held virtualServer) {
-	have := make(map[string]realServer, len(held.real))
+// matchReal adds and edits the real servers of one virtual server, and returns
+// those that nobody wants.
+func (s *steps) matchReal(v, held virtualServer) []realServer {
+	have := make(map[netip.AddrPort]realServer, len(held.real))
 	for _, r := range held.real {
-		have[r.addr.String()] = r
+		have[r.addr] = r
 	}
 	for _, r := range v.real {
-		old, exists := have[r.addr.String()]
-		delete(have, r.addr.String())
+		old, exists := have[r.addr]
+		delete(have, r.addr)
 		c := dataplane.Change{Op: dataplane.Add, Object: r.object(v), For: v.service,
 			Reason: fmt.Sprintf("real server %s missing", r.addr), Lines: []string{"+ " + r.line("a", v)}}
 		if !exists {
@@ -46,27 +52,18 @@ func (s *steps) matchReal(v, held virtualServer) {
 			s.add(putReal{v, r, true}, c)
 		}
 	}
-	for _, r := range slices.SortedFunc(maps.Values(have), compareReal) {
-		s.add(dropReal{v, r}, dataplane.Change{Op: dataplane.Remove, Object: r.object(v), For: v.service,
-			Reason: "real server not wanted", Lines: []string{"- " + r.line("a", v)}})
-	}
+	return slices.SortedFunc(maps.Values(have), compareReal)
 }
 
-// dropServers deletes virtual servers of ours that nobody wants.
+// dropServers takes virtual servers of ours that nobody wants out of use.
 func (s *steps) dropServers(want target, have observed) {
 	wanted := make(map[serverID]bool, len(want.servers))
 	for _, v := range want.servers {
 		wanted[v.serverID] = true
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
-		v := have.servers[k]
-		if wanted[k] || !have.owns(k) {
-			continue
+	for _, id := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
+		if !wanted[id] && have.owns(id) {
+			s.retireServer(want, have.servers[id], have.now)
 		}
-		lines := []string{"- " + v.line("A")}
-		for _, r := range v.real {
-			lines = append(lines, "- "+r.line("a", v))
-		}
-		s.add(dropServer{v}, dataplane.Change{Op: dataplane.Remove, Object: v.object(), Reason: "virtual server not wanted", Lines: lines})
 	}
 }

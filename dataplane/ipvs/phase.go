@@ -12,7 +12,12 @@ import (
 type phase struct {
 	steps steps
 	hints hints
+	// remarks are what it has to tell beside its changes.
+	remarks []string
 }
+
+// Remarks tells what is left as it is for the time being.
+func (p *phase) Remarks() []string { return p.remarks }
 
 // Changes lists the changes of all steps.
 func (p *phase) Changes() []dataplane.Change {

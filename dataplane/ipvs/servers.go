@@ -135,7 +135,11 @@ func (r realServer) line(command string, v virtualServer) string {
 	if r.foreign != "" {
 		method = "--" + r.foreign
 	}
-	return s + fmt.Sprintf(" %s -w %d", method, r.weight)
+	s += fmt.Sprintf(" %s -w %d", method, r.weight)
+	if r.began != 0 {
+		s += fmt.Sprintf(" -x %d", r.began)
+	}
+	return s
 }
 
 // object names the virtual server for people.
@@ -192,6 +196,8 @@ func (r realServer) difference(held realServer) string {
 		return fmt.Sprintf("forwards by %s, want masquerading", held.foreign)
 	case held.weight != r.weight:
 		return fmt.Sprintf("weight %d, want %d", held.weight, r.weight)
+	case held.began != r.began:
+		return fmt.Sprintf("at most %d connections, want no limit", held.began)
 	}
 	return ""
 }

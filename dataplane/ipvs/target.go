@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -20,6 +21,10 @@ type target struct {
 	// serviceRanges are those of the family.
 	serviceRanges []netip.Prefix
 	leftOut       []leftOut
+	// known are the frontends of the table, served or not.
+	known map[serverID]bool
+	// drainLimit is how long a real server may drain; none does if it is zero.
+	drainLimit time.Duration
 }
 
 // leftOut is a frontend that cannot be served, and why.
@@ -40,7 +45,9 @@ func newTarget(table dataplane.Table, family dataplane.Family, scheduler string)
 	for k := range t.sets {
 		t.sets[k] = members{}
 	}
+	t.known = make(map[serverID]bool, len(part.Frontends))
 	for _, fe := range part.Frontends {
+		t.known[serverID{Key: fe.Key}] = true
 		t.add(part, fe, scheduler)
 	}
 	t.rules = xtables.Ruleset{Family: family}

@@ -45,7 +45,7 @@ func backends() []backend {
 		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false, true},
 		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false, true},
 		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false, true},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true, false},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, false, false},
 	}
 }
 
@@ -53,6 +53,16 @@ func backends() []backend {
 // started for IPVS; the machine's own kernel has the others.
 func (b backend) here() bool {
 	return os.Getenv(lab.GuestVariable) == "" || slices.Contains(b.needs, lab.IPVS)
+}
+
+// missing returns what of the kernel's features the backend lacks here.
+func (b backend) missing() error {
+	for _, f := range b.needs {
+		if err := f.Missing(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func withIptables(e xtables.Engine) func(testing.TB) dataplane.Backend {

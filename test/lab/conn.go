@@ -63,3 +63,11 @@ func (c *Conn) read() (string, error) {
 	n, err := c.conn.Read(b)
 	return string(b[:n]), err
 }
+
+// Reset ends the connection at once, for the other end too.
+func (c *Conn) Reset() {
+	if tcp, ok := c.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.conn.Close()
+}

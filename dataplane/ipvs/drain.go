@@ -1,0 +1,150 @@
+package ipvs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// A TCP real server that nobody wants any more but that has connections drains:
+// weight 0 keeps new ones away, and it goes when the last has ended or the limit
+// is over. The kernel alone remembers that and since when, so a new process goes
+// on where the old one ended. What is on its way out is no drift: a plan has
+// nothing to do about it until it is time.
+//
+// UDP and SCTP do not drain: a client of a lost endpoint would never learn to
+// turn to another one.
+
+// drainLimit is how long a real server may drain unless Config says otherwise. As
+// long as the kernel's timeout for a silent TCP connection.
+const drainLimit = 15 * time.Minute
+
+// fate is what becomes of a real server that nobody wants.
+type fate uint8
+
+const (
+	// remove it, now.
+	remove fate = iota
+	// drain: begin to.
+	drain
+	// wait for the end of its connections.
+	wait
+)
+
+// drains reports whether real servers of a virtual server may take their time.
+func (t target) drains(v virtualServer) bool {
+	return t.drainLimit > 0 && v.Protocol == dataplane.TCP
+}
+
+// fate decides about a real server that is held and not wanted. The reason is for
+// people, behind "real server not wanted".
+func (t target) fate(v virtualServer, r realServer, now time.Time) (f fate, reason string) {
+	began := time.Unix(int64(r.began), 0)
+	switch {
+	case !t.drains(v) || r.foreign != "":
+		return remove, ""
+	case r.open == 0 && r.began == 0:
+		return remove, ""
+	case r.open == 0:
+		return remove, ", and all its connections have ended"
+	case r.weight != 0 || r.began == 0:
+		return drain, fmt.Sprintf(": time for %s to end, %s at most", connections(r.open), t.drainLimit)
+	case began.After(now):
+		return drain, ": the time at which it began to drain is yet to come, so the clock was put back"
+	case now.Sub(began) >= t.drainLimit:
+		return remove, fmt.Sprintf(": time is up for %s, after %s", connections(r.open), t.drainLimit)
+	}
+	return wait, ""
+}
+
+func connections(n uint32) string {
+	if n == 1 {
+		return "1 connection"
+	}
+	return fmt.Sprintf("%d connections", n)
+}
+
+// retire takes a real server that is not wanted out of use, as its fate is.
+func (s *steps) retire(t target, v virtualServer, r realServer, now time.Time) {
+	f, reason := t.fate(v, r, now)
+	c := dataplane.Change{Op: dataplane.Remove, Object: r.object(v), For: v.service,
+		Reason: "real server not wanted" + reason, Lines: []string{"- " + r.line("a", v)}}
+	switch f {
+	case remove:
+		s.add(dropReal{v, r}, c)
+	case drain:
+		out := r
+		out.weight, out.began = 0, uint32(now.Unix())
+		c.Op, c.Lines = dataplane.Update, append(c.Lines, "+ "+out.line("a", v))
+		s.add(putReal{v, out, true}, c)
+	}
+}
+
+// retireServer takes a virtual server that is not wanted out of use. If clients
+// can still dial its frontend, which has no endpoint left, it stays until its
+// connections have ended: nobody new comes in, for it is not in set services.
+// If the frontend is gone, so is whoever was served.
+func (s *steps) retireServer(t target, v virtualServer, now time.Time) {
+	if t.known[v.serverID] && slices.ContainsFunc(v.real, func(r realServer) bool {
+		f, _ := t.fate(v, r, now)
+		return f != remove
+	}) {
+		for _, r := range v.real {
+			s.retire(t, v, r, now)
+		}
+		return
+	}
+	lines := []string{"- " + v.line("A")}
+	for _, r := range v.real {
+		lines = append(lines, "- "+r.line("a", v))
+	}
+	s.add(dropServer{v}, dataplane.Change{Op: dataplane.Remove, Object: v.object(), Reason: "virtual server not wanted", Lines: lines})
+}
+
+// unwanted calls each with every real server that is held and not wanted, of
+// virtual servers that are ours and that clients can still dial.
+func unwanted(want target, have observed, each func(v virtualServer, r realServer)) {
+	servers := make(map[serverID]virtualServer, len(want.servers))
+	for _, v := range want.servers {
+		servers[v.serverID] = v
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
+		v, wanted := servers[id]
+		if !wanted && !(want.known[id] && have.owns(id)) {
+			continue
+		}
+		for _, r := range have.servers[id].real {
+			if !slices.ContainsFunc(v.real, func(w realServer) bool { return w.addr == r.addr }) {
+				each(have.servers[id], r)
+			}
+		}
+	}
+}
+
+// toldDrains is how many real servers that drain are told of one by one.
+const toldDrains = 8
+
+// draining tells of the real servers that drain and need nothing now.
+func draining(want target, have observed) []string {
+	var out []string
+	more := 0
+	unwanted(want, have, func(v virtualServer, r realServer) {
+		f, _ := want.fate(v, r, have.now)
+		if f != wait {
+			return
+		}
+		if len(out) == toldDrains {
+			more++
+			return
+		}
+		left := time.Unix(int64(r.began), 0).Add(want.drainLimit).Sub(have.now).Round(time.Second)
+		out = append(out, fmt.Sprintf("%s drains: %s, for %s at most", r.object(v), connections(r.open), left))
+	})
+	if more > 0 {
+		out = append(out, fmt.Sprintf("and %d more real servers drain", more))
+	}
+	return out
+}
