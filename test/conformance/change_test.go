@@ -65,13 +65,9 @@ func allTables(t *testing.T, b backend) []namedTable {
 		if s.doors && !b.doors {
 			continue
 		}
-		p := s.newPipeline()
+		p := newPipeline()
 		for _, st := range s.steps {
-			text, err := st.manifest(s.oneFamily)
-			if err != nil {
-				t.Fatal(err)
-			}
-			table, err := p.table(text)
+			table, err := p.step(s, st)
 			if err != nil {
 				t.Fatal(err)
 			}

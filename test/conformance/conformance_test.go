@@ -3,8 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
+	"net/netip"
 	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -18,26 +17,29 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m matrix
+	m := &matrix{scenarios: scenarios}
 	for _, b := range backends() {
 		t.Run(b.name, func(t *testing.T) {
-			lab.Require(t, append(b.needs, lab.Namespaces)...)
+			missing := b.missing()
+			if missing == nil {
+				missing = lab.Namespaces.Missing()
+			}
 			for _, s := range scenarios {
-				if !b.here() && !s.sctp { // many kernels lack SCTP, the guest has it
-					continue
-				}
 				r := &run{scenario: s, backend: b}
 				m.add(r)
-				if s.doors && !b.doors {
+				switch {
+				case !b.here() && !s.sctp: // many kernels lack SCTP, the guest has it
+				case missing != nil:
+				case s.doors && !b.doors:
 					r.verdict = notServed
-					t.Logf("%s: %s by %s yet", s.name, notServed, b.name)
-					continue
+				default:
+					t.Run(s.name, r.play)
 				}
-				t.Run(s.name, r.play)
 			}
+			lab.Require(t, append(b.needs, lab.Namespaces)...)
 		})
 	}
-	fmt.Println(m.String(scenarios))
+	m.finish(t)
 }
 
 // run is one scenario on one backend: a cell of the matrix.
@@ -46,13 +48,20 @@ type run struct {
 	backend  backend
 	lab      *lab.Lab
 	impl     dataplane.Backend
-	flows    int
-	verdict  string
+	verdict  verdict
+	// tried are the flows that were sent, and whether each ended as expected.
+	tried []triedFlow
+}
+
+// triedFlow is a flow that was sent: in which step, and what was wrong with it.
+type triedFlow struct {
+	Flow string `json:"flow"`
+	Fail string `json:"fail,omitempty"`
 }
 
 // play builds a lab, takes the steps and cleans up.
 func (r *run) play(t *testing.T) {
-	defer func() { r.verdict = verdictOf(t) }()
+	defer func() { r.verdict = verdictOf(t) }() // also after a skip or a fatal error
 	if r.scenario.sctp {
 		lab.Require(t, lab.SCTP)
 	}
@@ -61,10 +70,10 @@ func (r *run) play(t *testing.T) {
 		opts = append(opts, lab.SecondNode())
 	}
 	r.lab = lab.New(t, opts...)
-	r.serve(t)
+	r.equip(t)
 	r.impl = r.backend.make(t)
 	before := dumpOf(r.lab.Node, everythingOf())
-	p := r.scenario.newPipeline()
+	p := newPipeline()
 	for _, s := range r.scenario.steps {
 		r.take(t, p, s)
 	}
@@ -79,8 +88,18 @@ func (r *run) play(t *testing.T) {
 	}
 }
 
-func (r *run) serve(t *testing.T) {
+// equip gives the hosts the addresses and servers of the scenario.
+func (r *run) equip(t *testing.T) {
 	t.Helper()
+	for _, a := range r.scenario.addrs {
+		h, ok := hostOf(r.lab, a.host)
+		if !ok {
+			t.Fatalf("no host %q in the lab", a.host)
+		}
+		for _, addr := range twins(a.addr.String()) {
+			h.AddAddr(a.link, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
 	for _, s := range r.scenario.servers {
 		h, ok := hostOf(r.lab, s.host)
 		if !ok {
@@ -93,11 +112,7 @@ func (r *run) serve(t *testing.T) {
 // take programs the objects of a step and tries its flows.
 func (r *run) take(t *testing.T, p *pipeline, s step) {
 	t.Helper()
-	manifest, err := s.manifest(r.scenario.oneFamily)
-	if err != nil {
-		t.Fatalf("step %s: %v", s.name, err)
-	}
-	table, err := p.table(manifest)
+	table, err := p.step(r.scenario, s)
 	if err != nil {
 		t.Fatalf("step %s: %v", s.name, err)
 	}
@@ -118,10 +133,12 @@ func (r *run) take(t *testing.T, p *pipeline, s step) {
 
 func (r *run) try(t *testing.T, s step, f flow) {
 	t.Helper()
-	r.flows++
+	tried := triedFlow{Flow: s.name + ": " + f.String()}
 	if err := f.try(r.lab); err != nil {
 		t.Errorf("step %s: %s: %v", s.name, f, err)
+		tried.Fail = err.Error()
 	}
+	r.tried = append(r.tried, tried)
 }
 
 // fromScratch is what a new kernel holds that has only ever seen this table.
@@ -132,59 +149,4 @@ func fromScratch(t *testing.T, b dataplane.Backend, table dataplane.Table) dump 
 		t.Errorf("from scratch: %v", err)
 	}
 	return dumpOf(fresh, rulesOf())
-}
-
-// notServed is the verdict on a scenario whose doors the backend does not have.
-// It is no skip, which would say that the kernel lacks something.
-const notServed = "not served"
-
-func verdictOf(t *testing.T) string {
-	switch {
-	case t.Failed():
-		return "FAIL"
-	case t.Skipped():
-		return "skip"
-	}
-	return "ok"
-}
-
-// matrix is the outcome of all runs.
-type matrix struct{ runs []*run }
-
-func (m *matrix) add(r *run) { m.runs = append(m.runs, r) }
-
-// String is a table of scenarios and backends with the flows each tried, and a
-// line that sums it up.
-func (m *matrix) String(scenarios []scenario) string {
-	var out strings.Builder
-	flows, ok, open := 0, 0, 0
-	fmt.Fprintf(&out, "%-24s", "scenario")
-	for _, b := range backends() {
-		fmt.Fprintf(&out, "%-18s", b.name)
-	}
-	for _, s := range scenarios {
-		fmt.Fprintf(&out, "\n%-24s", s.name)
-		for _, b := range backends() {
-			cell := "-"
-			for _, r := range m.runs {
-				if r.scenario.name != s.name || r.backend.name != b.name {
-					continue
-				}
-				cell = fmt.Sprintf("%s (%d flows)", r.verdict, r.flows)
-				flows += r.flows
-				switch r.verdict {
-				case "ok":
-					ok++
-				case notServed:
-					cell = notServed + " yet"
-					open++
-				}
-			}
-			fmt.Fprintf(&out, "%-18s", cell)
-		}
-		fmt.Fprintf(&out, "%s", s.shows)
-	}
-	fmt.Fprintf(&out, "\nconformance: %d scenarios x %d backends: %d of %d ok, %d not served yet, %d flows",
-		len(scenarios), len(backends()), ok, len(m.runs)-open, open, flows)
-	return out.String()
 }

@@ -2,22 +2,11 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 
-	"github.com/toyproxy/toyproxy/balance"
 	"github.com/toyproxy/toyproxy/test/lab"
 )
-
-// doorsNode is the lab's node with every door of a Service open. Node ports
-// answer on the address that others know it by, as with "primary".
-func doorsNode() balance.Node {
-	n := node()
-	n.AllDoors = true
-	v4 := netip.MustParseAddr("192.0.2.1")
-	v6, _ := lab.Twin(v4)
-	n.Addrs = []netip.Addr{v4, v6}
-	return n
-}
 
 // widenDoors gives a Service the IPv6 half of what the doors other than its
 // ClusterIP have: external addresses, those of the load balancer, source ranges.
@@ -44,7 +33,9 @@ func widenDoors(doc tree) error {
 		if err != nil {
 			return fmt.Errorf("ingress: %w", err)
 		}
-		ingress = append(ingress, tree{"ip": twin})
+		sixth := maps.Clone(one.(tree))
+		sixth["ip"] = twin
+		ingress = append(ingress, sixth)
 	}
 	if ingress != nil {
 		balancer["ingress"] = ingress
@@ -52,8 +43,8 @@ func widenDoors(doc tree) error {
 	return nil
 }
 
-// twinText returns the IPv6 half of an address, or of a range of 24 bits or of
-// one address.
+// twinText returns the IPv6 half of an address, or of a range of 24 bits, of
+// one address or of all.
 func twinText(text string) (string, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if twin, ok := lab.Twin(a); ok {
@@ -61,6 +52,9 @@ func twinText(text string) (string, error) {
 		}
 	}
 	if p, err := netip.ParsePrefix(text); err == nil {
+		if p.Bits() == 0 {
+			return "::/0", nil
+		}
 		twin, ok := lab.Twin(p.Addr())
 		if bits, known := map[int]int{24: 64, 32: 128}[p.Bits()]; ok && known {
 			return netip.PrefixFrom(twin, bits).String(), nil

@@ -35,8 +35,10 @@ const (
 
 // flow is one line of expectation: packets from a host to a frontend.
 type flow struct {
-	line     string
-	from     string
+	line string
+	from string
+	// source is the address that it is sent from; the host's choice if not valid.
+	source   netip.Addr
 	protocol dataplane.Protocol
 	to       netip.AddrPort
 	want     want
@@ -52,7 +54,8 @@ func parseFlow(line string) (flow, error) {
 	if len(words) < 4 {
 		return flow{}, errors.New("too short")
 	}
-	f := flow{line: line, from: words[0], want: want(words[3])}
+	from, source, _ := strings.Cut(words[0], "@")
+	f := flow{line: line, from: from, want: want(words[3])}
 	var ok bool
 	if f.protocol, ok = protocolOf(words[1]); !ok {
 		return f, fmt.Errorf("unknown protocol %q", words[1])
@@ -61,8 +64,18 @@ func parseFlow(line string) (flow, error) {
 	if f.to, err = netip.ParseAddrPort(words[2]); err != nil {
 		return f, err
 	}
+	if source != "" {
+		if f.source, err = netip.ParseAddr(source); err != nil {
+			return f, err
+		}
+	}
+	return f, f.parseRest(words[4:])
+}
+
+// parseRest reads the words behind the outcome.
+func (f *flow) parseRest(words []string) (err error) {
 	source := false
-	for _, w := range words[4:] {
+	for _, w := range words {
 		n, isTimes := strings.CutPrefix(w, "x")
 		switch {
 		case w == "snat", w == "nosnat":
@@ -71,13 +84,13 @@ func parseFlow(line string) (flow, error) {
 			f.endpoints = append(f.endpoints, w)
 		case isTimes:
 			if f.times, err = strconv.Atoi(n); err != nil {
-				return f, err
+				return err
 			}
 		default:
-			return f, fmt.Errorf("unknown word %q", w)
+			return fmt.Errorf("unknown word %q", w)
 		}
 	}
-	return f, f.check(source)
+	return f.check(source)
 }
 
 func (f flow) check(source bool) error {
@@ -100,11 +113,20 @@ func (f flow) check(source bool) error {
 func (f flow) twin() (flow, bool) {
 	to, ok := lab.Twin(f.to.Addr())
 	f.to = netip.AddrPortFrom(to, f.to.Port())
+	if f.source.IsValid() {
+		f.source, _ = lab.Twin(f.source)
+	}
 	return f, ok
 }
 
 // String names the flow in messages, with the address really dialled.
-func (f flow) String() string { return fmt.Sprintf("%s → %s/%s", f.from, f.to, f.protocol) }
+func (f flow) String() string {
+	from := f.from
+	if f.source.IsValid() {
+		from += "@" + f.source.String()
+	}
+	return fmt.Sprintf("%s → %s/%s", from, f.to, f.protocol)
+}
 
 // try sends the flow's packets and returns what is wrong with their outcome.
 func (f flow) try(l *lab.Lab) error {
@@ -127,7 +149,9 @@ func (f flow) tryRefused(from *lab.Host) error {
 	outcomes := make([]lab.Outcome, max(f.times, 1))
 	var wg sync.WaitGroup
 	for i := range outcomes {
-		wg.Go(func() { outcomes[i] = lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: 2 * atOnce}) })
+		wg.Go(func() {
+			outcomes[i] = lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: 2 * atOnce, From: f.source})
+		})
 	}
 	wg.Wait()
 	for _, o := range outcomes {
@@ -145,7 +169,7 @@ func (f flow) tryDropped(l *lab.Lab, from *lab.Host) error {
 	uplink := l.Node.Capture(lab.Uplink)
 	defer uplink.Close()
 	for range max(f.times, 1) {
-		o := lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: patience})
+		o := lab.Probe(from, f.protocol, f.to, lab.Options{Timeout: patience, From: f.source})
 		if o.Fate != lab.Timeout {
 			return fmt.Errorf("%s, want DROPPED", o)
 		}
@@ -162,7 +186,7 @@ func (f flow) tryServed(l *lab.Lab, from *lab.Host) (err error) {
 	seen := map[string]bool{}
 	least, most := f.tries()
 	tried := 0
-	lab.Series(from, f.protocol, f.to, most, func(o lab.Outcome) bool {
+	f.series(from, most, func(o lab.Outcome) bool {
 		tried++
 		if err = f.judge(l, o, seen); err != nil {
 			err = fmt.Errorf("try %d: %s, %w", tried, o, err)
@@ -175,6 +199,19 @@ func (f flow) tryServed(l *lab.Lab, from *lab.Host) (err error) {
 		err = fmt.Errorf("only %v of %v answered in %d tries", slices.Collect(maps.Keys(seen)), f.endpoints, tried)
 	}
 	return err
+}
+
+// series dials up to n times, until visit returns false.
+func (f flow) series(from *lab.Host, n int, visit func(lab.Outcome) (more bool)) {
+	if !f.source.IsValid() {
+		lab.Series(from, f.protocol, f.to, n, visit)
+		return
+	}
+	for range n {
+		if !visit(lab.Probe(from, f.protocol, f.to, lab.Options{From: f.source, Timeout: 10 * time.Second})) {
+			return
+		}
+	}
 }
 
 // tries returns how often to dial at least, and at most. An endpoint that is

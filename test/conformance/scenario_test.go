@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,12 +17,15 @@ import (
 type scenario struct {
 	name string
 	// shows is the first line of the file.
-	shows     string
+	shows string
+	// rows are those of rows.txt that the scenario is for.
+	rows      []string
 	pods      int
 	second    bool
 	sctp      bool
 	oneFamily bool
 	doors     bool
+	addrs     []ownAddr
 	servers   []server
 	steps     []step
 }
@@ -38,7 +42,11 @@ type step struct {
 	name string
 	// pods is in the suite's own notation, objects is YAML.
 	pods, objects string
-	flows         []flow
+	facts         facts
+	// problems are what has to be wrong with the objects: each a part of one
+	// problem's text, of as many as there are.
+	problems []string
+	flows    []flow
 }
 
 // loadScenarios reads every scenario of a directory, by name.
@@ -85,7 +93,9 @@ func parseScenario(name string, b []byte) (scenario, error) {
 
 func (s *scenario) parseOptions(text string) error {
 	for _, line := range lines(text) {
-		switch n, isPods := strings.CutPrefix(line, "pods "); {
+		key, value, _ := strings.Cut(line, " ")
+		var err error
+		switch {
 		case line == "second node":
 			s.second = true
 		case line == "needs sctp":
@@ -94,13 +104,19 @@ func (s *scenario) parseOptions(text string) error {
 			s.oneFamily = true
 		case line == "all doors":
 			s.doors = true
-		case isPods:
-			var err error
-			if s.pods, err = strconv.Atoi(n); err != nil {
-				return fmt.Errorf("option %q: %w", line, err)
-			}
+		case key == "rows":
+			s.rows = append(s.rows, strings.Fields(value)...)
+		case key == "pods":
+			s.pods, err = strconv.Atoi(value)
+		case key == "address":
+			var a ownAddr
+			a, err = parseOwnAddr(value)
+			s.addrs = append(s.addrs, a)
 		default:
-			return fmt.Errorf("unknown option %q", line)
+			err = errors.New("unknown")
+		}
+		if err != nil {
+			return fmt.Errorf("option %q: %w", line, err)
 		}
 	}
 	return nil
@@ -135,10 +151,11 @@ func (s *scenario) parseServers(text string) error {
 func (s *scenario) parsePart(file, text string) error {
 	name, part, _ := strings.Cut(file, ".")
 	if len(s.steps) == 0 || s.steps[len(s.steps)-1].name != name {
-		next := step{name: name}
+		next := step{facts: usualFacts()}
 		if n := len(s.steps); n > 0 {
-			next.pods, next.objects, next.flows = s.steps[n-1].pods, s.steps[n-1].objects, s.steps[n-1].flows
+			next = s.steps[n-1]
 		}
+		next.name = name
 		s.steps = append(s.steps, next)
 	}
 	now := &s.steps[len(s.steps)-1]
@@ -147,6 +164,13 @@ func (s *scenario) parsePart(file, text string) error {
 		now.pods = text
 	case "yaml":
 		now.objects = text
+	case "problems":
+		now.problems = lines(text)
+	case "node":
+		var err error
+		if now.facts, err = parseFacts(text); err != nil {
+			return err
+		}
 	case "flows":
 		now.flows = nil
 		for _, line := range lines(text) {

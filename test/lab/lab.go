@@ -17,12 +17,19 @@ import (
 // PodRanges returns the ranges all Pod addresses come from, on any node.
 func PodRanges() []netip.Prefix { return prefixes("10.244.0.0/16", "fd00:10:244::/56") }
 
+// NodeRanges returns the ranges the addresses of the node's own Pods come from.
+func NodeRanges() []netip.Prefix { return podsN() }
+
 // ServiceRanges returns the ranges ClusterIPs come from. X routes them to N.
 func ServiceRanges() []netip.Prefix { return prefixes("10.96.0.0/12", "fd00:10:96::/112") }
 
 // ExternalRanges returns ranges of addresses that no host has and that X also
 // routes to N: for external and load-balancer addresses.
 func ExternalRanges() []netip.Prefix { return prefixes("203.0.113.0/24", "fd00:203:113::/64") }
+
+// AbroadRanges returns ranges of addresses that no host has unless a test gives
+// one to X: the node knows the way to them by its default route.
+func AbroadRanges() []netip.Prefix { return prefixes("198.51.100.0/24", "fd00:198:51::/64") }
 
 func everywhere() []netip.Prefix { return prefixes("0.0.0.0/0", "::/0") }
 func lan() []netip.Prefix        { return prefixes("192.0.2.0/24", "fd00:192:2::/64") }
