@@ -47,6 +47,7 @@ func Examine(ctx context.Context, o Options) []Finding {
 	out = append(out, ipvsFeature(ctx), nft, choice(nft))
 	out = append(out, programs()...)
 	out = append(out, settings()...)
+	out = append(out, tracking()...)
 	out = append(out, otherProxies(ctx)...)
 	return out
 }
