@@ -188,3 +188,36 @@ func TestFiveHundredRanges(t *testing.T) {
 	}
 	t.Logf("rendered by all in %s", time.Since(start).Round(time.Millisecond))
 }
+
+// TestNothing proves that no field of a Service or its slice is needed for the
+// others to be read: every one is left out in every combination (fault 78).
+func TestNothing(t *testing.T) {
+	clear := []func(*corev1.Service, *discoveryv1.EndpointSlice){
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Spec.ClusterIP = "" },
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Spec.Ports = nil },
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Spec.ExternalIPs = nil },
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Status = corev1.ServiceStatus{} },
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Spec.SessionAffinityConfig = nil },
+		func(_ *corev1.Service, e *discoveryv1.EndpointSlice) { e.Endpoints = nil },
+		func(_ *corev1.Service, e *discoveryv1.EndpointSlice) { e.Endpoints = []discoveryv1.Endpoint{{}} },
+		func(_ *corev1.Service, e *discoveryv1.EndpointSlice) { e.Ports = nil },
+		func(_ *corev1.Service, e *discoveryv1.EndpointSlice) { e.Ports = []discoveryv1.EndpointPort{{}} },
+		func(s *corev1.Service, _ *discoveryv1.EndpointSlice) { s.Spec.Type = "" },
+	}
+	for mask := range 1 << len(clear) {
+		svc, slice := seeds()[0].objects()
+		for i, c := range clear {
+			if mask>>i&1 == 1 {
+				c(svc, slice)
+			}
+		}
+		table, _ := balance.Build(node, []*corev1.Service{svc}, func(types.NamespacedName) []*discoveryv1.EndpointSlice {
+			return []*discoveryv1.EndpointSlice{slice}
+		})
+		for _, r := range renderers() {
+			if _, err := r.Render(table); err != nil {
+				t.Errorf("left out %b: %s: %v", mask, r.name, err)
+			}
+		}
+	}
+}
