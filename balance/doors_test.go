@@ -50,7 +50,8 @@ func TestDoors(t *testing.T) {
 			s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "lb.example.com"}}
 		}, []string{np, cip, xip}, nil},
 		{"A4: ExternalName", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, nil, nil},
-		{"A2: headless", func(s *corev1.Service) { clusterIP(s, "None") }, nil, nil},
+		{"A2: headless", func(s *corev1.Service) { clusterIP(s, "None") }, nil, []string{
+			"warning: Service default/web: spec.externalIPs: ignored, because the Service is headless and so has no frontends: leave clusterIP out to have them, or remove the addresses"}},
 		{"A1: another proxy's", func(s *corev1.Service) { s.Labels = map[string]string{balance.ProxyNameLabel: ""} }, nil, nil},
 		{"one address twice", func(s *corev1.Service) {
 			s.Spec.ExternalIPs = []string{"198.51.100.10", "198.51.100.10", "198.51.100.20"}

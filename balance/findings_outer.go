@@ -36,6 +36,17 @@ func (f *findings) otherFamily(svc *corev1.Service, field string, addr netip.Add
 	})
 }
 
+// doorless: without a ClusterIP a Service has no other address either, although
+// its author may think so.
+func (f *findings) doorless(svc *corev1.Service) {
+	if svc.Spec.ClusterIP == corev1.ClusterIPNone && len(svc.Spec.ExternalIPs) > 0 {
+		f.add(cluster.Problem{
+			Object: refOf(svc), Field: "spec.externalIPs", Warning: true,
+			Message: "ignored, because the Service is headless and so has no frontends: leave clusterIP out to have them, or remove the addresses",
+		})
+	}
+}
+
 func (f *findings) unbalanced(svc *corev1.Service, field string) {
 	f.add(cluster.Problem{
 		Object: refOf(svc), Field: field, Warning: true,

@@ -57,6 +57,16 @@ func TestNodePortAddrs(t *testing.T) {
 	}
 }
 
+// A load balancer's address on a link of the node is not the node's (B21), unless
+// the node is known by it.
+func TestWithoutBalancers(t *testing.T) {
+	svc := openService()
+	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.9"}, {IP: "192.0.2.1"}, {Hostname: "lb.example.com"}}
+	own := addrsOf("192.0.2.1", "192.0.2.9", "10.244.0.1")
+	got := balance.WithoutBalancers(own, addrsOf("192.0.2.1"), []*corev1.Service{svc})
+	equal(t, "addresses", got, addrsOf("192.0.2.1", "10.244.0.1"))
+}
+
 // Node ports on the addresses that there are (scenarios D); the exact address of
 // another frontend goes before.
 func TestScenariosD(t *testing.T) {
@@ -148,5 +158,7 @@ func TestNodeObject(t *testing.T) {
 	}}
 	equal(t, "primary", balance.PrimaryAddrs(nodes, "n1"), addrsOf("192.168.0.2", "2001:db8::1"))
 	equal(t, "none", balance.PrimaryAddrs(nodes, "other"), nil)
+	equal(t, "all", balance.AddrsOf(nodes, "n1"), addrsOf("198.51.100.1", "2001:db8::1", "192.168.0.2", "192.168.0.3"))
+	equal(t, "none of all", balance.AddrsOf(nodes, "n0"), nil)
 	equal(t, "zones", []string{balance.ZoneOf(nodes, "n1"), balance.ZoneOf(nodes, "n0"), balance.ZoneOf(nodes, "")}, []string{"z1", "", ""})
 }

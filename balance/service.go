@@ -24,10 +24,11 @@ const defaultAffinity = 3 * time.Hour
 // those that belong to the Service; it does not look at their labels for that.
 // Frontends of other Services may have the same keys: Join settles that.
 func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSlice) ([]dataplane.Frontend, []dataplane.EndpointSet, []cluster.Problem) {
-	if !served(svc) {
-		return nil, nil, nil
-	}
 	found := newFindings()
+	if !served(svc) {
+		found.doorless(svc)
+		return nil, nil, found.problems
+	}
 	shared := readFacts(node, svc, found)
 	var frontends []dataplane.Frontend
 	var sets []dataplane.EndpointSet

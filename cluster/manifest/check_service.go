@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -276,13 +277,24 @@ func checkTrafficPolicies(spec *corev1.ServiceSpec, path *field.Path) (errs fiel
 // take from its status endpoint only; in a manifest they are as good as spec.
 func checkIngress(ingress []corev1.LoadBalancerIngress, path *field.Path) (errs field.ErrorList) {
 	for i, in := range ingress {
+		at := path.Index(i)
 		if in.IP != "" {
-			if _, err := parseAddr(path.Index(i).Child("ip"), in.IP); err != nil {
+			if _, err := parseAddr(at.Child("ip"), in.IP); err != nil {
 				errs = append(errs, err)
 			}
 		}
+		switch {
+		case in.IPMode == nil:
+		case in.IP == "":
+			errs = append(errs, field.Forbidden(at.Child("ipMode"), "may not be specified when `ip` is not set"))
+		default:
+			errs = append(errs, oneOf(at.Child("ipMode"), *in.IPMode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)...)
+		}
 		if in.Hostname != "" {
-			errs = append(errs, invalid(path.Index(i).Child("hostname"), in.Hostname, validation.IsDNS1123Subdomain(in.Hostname))...)
+			errs = append(errs, invalid(at.Child("hostname"), in.Hostname, validation.IsDNS1123Subdomain(in.Hostname))...)
+			if _, err := netip.ParseAddr(in.Hostname); err == nil {
+				errs = append(errs, field.Invalid(at.Child("hostname"), in.Hostname, "must be a DNS name, not an IP address; write it as `ip`"))
+			}
 		}
 	}
 	return errs

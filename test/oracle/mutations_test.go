@@ -31,6 +31,9 @@ func kinds() []kind {
 	return []kind{
 		{"Service", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"default"},
 			"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80},{"name":"dns","port":53,"protocol":"UDP"}]}}`, serviceMutations()},
+		{"Service with a load balancer", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"default"},
+			"spec":{"type":"LoadBalancer","selector":{"app":"web"},"ports":[{"name":"http","port":80},{"name":"dns","port":53,"protocol":"UDP"}]},
+			"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.9"},{"ip":"203.0.113.10","ipMode":"Proxy"},{"hostname":"lb.example.com"}]}}}`, balancerMutations()},
 		{"EndpointSlice", `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-1","namespace":"default"},
 			"addressType":"IPv4","ports":[{"name":"http","port":80}],"endpoints":[{"addresses":["10.244.0.5"]},{"addresses":["10.244.0.6"]}]}`, sliceMutations()},
 		{"IPv6 EndpointSlice", `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"web-1","namespace":"default"},

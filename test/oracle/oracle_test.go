@@ -212,7 +212,7 @@ func clearAllocated(svc *corev1.Service, input map[string]any) {
 		svc.Spec.ClusterIP = ""
 	}
 	svc.Spec.ClusterIPs, svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy = nil, nil, nil
-	if spec["healthCheckNodePort"] == nil {
+	if given, _ := spec["healthCheckNodePort"].(float64); given == 0 {
 		svc.Spec.HealthCheckNodePort = 0
 	}
 	ports, _ := spec["ports"].([]any)

@@ -66,6 +66,29 @@ func loadBalancer() []mutation {
 		each("metadata.annotations", `{"service.beta.kubernetes.io/load-balancer-source-ranges":"10.0.0.0/8, 192.168.0.0/16"}`, `{"service.beta.kubernetes.io/load-balancer-source-ranges":"x"}`, `{"service.beta.kubernetes.io/load-balancer-source-ranges":""}`),
 		each("spec.allocateLoadBalancerNodePorts", `true`, `false`, `"no"`),
 		each("spec.healthCheckNodePort", `0`, `30200`),
-		each("status", `{"loadBalancer":{"ingress":[{"ip":"203.0.113.9"}]}}`, `{"loadBalancer":{}}`),
+		each("status", `{"loadBalancer":{}}`),
+		except(looser, "ignored and reported: the status of a Service whose type has changed", "status", `{"loadBalancer":{"ingress":[{"ip":"203.0.113.9"}]}}`),
+	)
+}
+
+func balancerMutations() []mutation {
+	const ingress = "status.loadBalancer.ingress"
+	return join(
+		each("spec.externalTrafficPolicy", `"Cluster"`, `"Local"`, `"Local"`, `"Global"`, `""`, `null`),
+		each("spec.healthCheckNodePort", `0`, `30200`, `"30200"`),
+		each("spec.allocateLoadBalancerNodePorts", `true`, `false`, `null`),
+		each("spec.loadBalancerClass", `"example.com/lb"`, `"a b"`, `""`), each("spec.loadBalancerIP", `"203.0.113.7"`),
+		each("spec.loadBalancerSourceRanges", `["10.0.0.0/8","10.0.0.0/8"]`, `["10.0.0.0/8","10.1.0.0/16","10.1.2.3/32"]`, `["0.0.0.0/0"]`, `["::/0","10.0.0.0/8"]`,
+			`["10.0.0.1/8"]`, `["10.0.0.0/33"]`, `["10.0.0.0/8 -j ACCEPT"]`, `["10.0.0.0/8","x"]`, `[""]`, `["x"]`, `[]`, `"10.0.0.0/8"`),
+		each("spec.externalIPs", `["203.0.113.9"]`, `["203.0.113.9","203.0.113.9"]`, `["10.96.7.7"]`, `["169.254.1.1"]`, `["::1"]`, `["::ffff:203.0.113.9"]`, `["203.0.113.9/32"]`, `[""]`, `["a"]`, `"203.0.113.9"`, `[null]`),
+		each("spec.ports[0].nodePort", `30080`, `0`, `null`), each("spec.ports[1].nodePort", `30080`, `30081`),
+		each("spec.sessionAffinity", `"ClientIP"`), each("spec.internalTrafficPolicy", `"Local"`),
+		each(ingress, `[]`, `null`, `[{}]`, `{"ip":"203.0.113.9"}`),
+		each(ingress+"[0].ip", `"2001:db8::9"`, `"203.0.113"`, `"0203.0.113.9"`, `"127.0.0.1"`, `""`, `"203.0.113.9 "`, `"203.0.113.9\n"`, `9`),
+		except(stricter, canonical, ingress+"[0].ip", `"2001:DB8::9"`),
+		each(ingress+"[0].ipMode", `"VIP"`, `"Proxy"`, `"Both"`, `""`, `null`, `1`), each(ingress+"[2].ipMode", `"VIP"`),
+		each(ingress+"[0].hostname", `"a.example.com"`, `"a_b.example.com"`, `"203.0.113.9"`, `"10.1"`),
+		each(ingress+"[0].ports", `[{"port":80,"protocol":"TCP"}]`, `[]`),
+		each(ingress+"[0].ipmode", `"VIP"`),
 	)
 }

@@ -57,7 +57,9 @@ func validate(obj runtime.Object) (field.ErrorList, error) {
 	case *corev1.Service:
 		var in core.Service
 		err := legacyscheme.Scheme.Convert(obj, &in, nil)
-		return validation.ValidateServiceCreate(&in), err
+		// The status is checked where it is written: through an endpoint of its own.
+		status := validation.ValidateLoadBalancerStatus(&in.Status.LoadBalancer, nil, field.NewPath("status", "loadBalancer"), &in.Spec)
+		return append(validation.ValidateServiceCreate(&in), status...), err
 	case *discoveryv1.EndpointSlice:
 		var in discovery.EndpointSlice
 		err := legacyscheme.Scheme.Convert(obj, &in, nil)
