@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"time"
@@ -51,6 +52,20 @@ func (c *Conn) Echo() error {
 	}
 	if got != word {
 		return fmt.Errorf("open connection: %q came back, want %q", got, word)
+	}
+	return nil
+}
+
+// Transfer sends n bytes, in full packets, and returns nil if as many come back.
+func (c *Conn) Transfer(n int) error {
+	if err := c.conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.conn.Write(make([]byte, n)); err != nil {
+		return fmt.Errorf("transfer of %d bytes: %w", n, err)
+	}
+	if _, err := io.ReadFull(c.conn, make([]byte, n)); err != nil {
+		return fmt.Errorf("transfer of %d bytes and back: %w", n, err)
 	}
 	return nil
 }

@@ -56,8 +56,11 @@ func canonical(command, out string) []string {
 	var kept []string
 	table := ""
 	for line := range strings.Lines(out) {
+		remembered := strings.HasPrefix(line, "add ") && strings.Contains(line, " timeout ") // a client, in a set
 		line = strings.TrimSpace(counters.ReplaceAllString(line, ""))
 		switch {
+		case remembered:
+			continue
 		case line == "", line == "COMMIT", strings.HasPrefix(line, "#"), strings.HasSuffix(line, " -w 0"):
 			continue
 		case strings.HasPrefix(line, "*"):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -154,7 +155,7 @@ func fateOf(err error) Fate {
 		return OK
 	case errors.Is(err, unix.ECONNREFUSED):
 		return Refused
-	case errors.Is(err, unix.ETIMEDOUT):
+	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded):
 		return Timeout
 	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EACCES):
 		return Unreachable
