@@ -49,6 +49,7 @@ var rules = []rule{
 	{dir: "test/lab", imports: "dataplane", io: "*"},
 	{dir: "test/sandbox", io: "*"},
 	{dir: "test/conformance"},
+	{dir: "test/walk"},
 	{dir: "test/figures"},
 	{dir: "test/hostile"},
 }

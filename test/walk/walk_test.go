@@ -1,0 +1,234 @@
+package walk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/conntrack"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+const (
+	defaultSeed  = 20261130
+	defaultSteps = 150
+	// scratchEvery is after how many steps a kernel is programmed from nothing.
+	scratchEvery = 10
+	// flowsEach is how many flows are tried after a step.
+	flowsEach = 3
+	// mostFaults is how many steps may go wrong before the walk ends.
+	mostFaults = 5
+)
+
+// number reads a setting of the environment.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// walker is a walk under way.
+type walker struct {
+	*testing.T
+	column
+	*lab.Lab
+	world   *world
+	store   *cluster.Store
+	tracker *agent.Tracker
+	// dice are for what is looked at, so that the steps are the same whatever is.
+	dice *world
+	// stateDir is what backends of this node have for their files.
+	stateDir string
+	// wholes, flows, faults and retries count.
+	wholes, flows, faults, retries int
+}
+
+func newWalker(t *testing.T, c column, seed uint64) *walker {
+	w := &walker{T: t, column: c, Lab: newTown(t), world: newWorld(seed, c.doors), dice: newWorld(seed+1, c.doors), store: cluster.NewStore(), stateDir: t.TempDir()}
+	flows := conntrack.New(conntrack.Config{Virtual: c.virtual, Journal: filepath.Join(w.stateDir, "frontends.json")})
+	w.tracker = agent.NewTracker(w.world.facts, dataplane.Follow(c.make(w.stateDir)), flows)
+	return w
+}
+
+// TestWalk takes steps that succeed, and compares after each.
+func TestWalk(t *testing.T) {
+	seed, steps := number(t, "TOYPROXY_WALK_SEED", defaultSeed), number(t, "TOYPROXY_WALK_STEPS", defaultSteps)
+	onColumns(t, func(t *testing.T, c column) {
+		w := newWalker(t, c, seed)
+		for i := range int(steps) {
+			what := w.move()
+			if err := w.pass(nil); err != nil {
+				w.wrong(i, what, err)
+				continue
+			}
+			w.look(i, what)
+		}
+		t.Logf("seed %d: %d steps, %d of them whole passes, %d flows", seed, steps, w.wholes, w.flows)
+	})
+}
+
+// TestWalkWithFaults takes steps in which one of ten writes fails. What is left
+// undone is made up for by the same step tried again, or by the next one.
+func TestWalkWithFaults(t *testing.T) {
+	const mostRetries = 40
+	seed, steps := number(t, "TOYPROXY_WALK_SEED", defaultSeed)+7, number(t, "TOYPROXY_WALK_STEPS", defaultSteps)
+	onColumns(t, func(t *testing.T, c column) {
+		w := newWalker(t, c, seed)
+		faults := rand.New(rand.NewPCG(seed, 3))
+		for i := range int(steps) {
+			what := w.move()
+			err := w.pass(faults)
+			for try := 0; err != nil && try < mostRetries && faults.IntN(3) > 0; try++ {
+				w.retries++
+				err = w.pass(faults)
+			}
+			if err == nil {
+				w.look(i, what)
+			}
+		}
+		if err := w.pass(nil); err != nil {
+			w.wrong(int(steps), "the last pass, without faults", err)
+		}
+		w.look(int(steps), "the last pass, without faults")
+		t.Logf("seed %d: %d steps, %d tried again, %d passes were whole, %d flows", seed, steps, w.retries, w.wholes, w.flows)
+	})
+}
+
+// move takes a step of the world.
+func (w *walker) move() string {
+	what := w.world.change()
+	w.tracker.SetNode(w.world.facts)
+	return what
+}
+
+// pass takes what has changed to the kernel, with writes that fail if there are
+// dice for it.
+func (w *walker) pass(faults *rand.Rand) (err error) {
+	events := w.store.Replace(w.world.objects())
+	w.Node.Do(func() {
+		ctx := context.Background()
+		var p *agent.Pass
+		if p, err = w.tracker.Update(ctx, events); err != nil {
+			err = fmt.Errorf("plan: %w", err)
+			return
+		}
+		if p.Whole {
+			w.wholes++
+		}
+		apply := func() error { return p.Apply(ctx) }
+		if faults != nil {
+			apply = func() error { return failing(ctx, faults, p) }
+		}
+		if err = apply(); err != nil {
+			err = fmt.Errorf("apply: %w", err)
+		}
+	})
+	return err
+}
+
+// wrong reports a step that went wrong, and ends the walk when there are many.
+func (w *walker) wrong(step int, what string, err error) {
+	w.Helper()
+	w.Errorf("step %d (%s): %v", step, what, err)
+	if w.faults++; w.faults == mostFaults {
+		w.Fatal("enough")
+	}
+}
+
+// look compares the kernel with the objects.
+func (w *walker) look(step int, what string) {
+	w.Helper()
+	table := w.tracker.Table()
+	err := errors.Join(w.sameTable(table), w.settled(table))
+	if step%scratchEvery == 0 {
+		w.Run(fmt.Sprintf("scratch-%d", step), func(t *testing.T) {
+			if diff := lab.Differences(fromScratch(t, w.column, table), w.Node.Dump(lab.Rules())); diff != "" {
+				t.Errorf("step %d (%s): the kernel differs from one programmed from nothing:\n%s", step, what, diff)
+			}
+		})
+	}
+	err = errors.Join(err, w.tryFlows(table))
+	if err != nil {
+		w.wrong(step, what, err)
+	}
+}
+
+// sameTable compares the table that was followed with that of a single pass.
+func (w *walker) sameTable(table dataplane.Table) error {
+	objects := w.world.objects()
+	want := agent.Resolve(agent.Input{Objects: objects}, w.world.facts, objects.Pods).Table
+	if diff := cmp.Diff(want, table, cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
+		return fmt.Errorf("the table is not that of a single pass (-single pass +followed):\n%s", diff)
+	}
+	return nil
+}
+
+// settled returns what a backend that has no memory would change.
+func (w *walker) settled(table dataplane.Table) (err error) {
+	w.Node.Do(func() {
+		p, failed := w.make(w.stateDir).Plan(context.Background(), table)
+		if failed != nil {
+			err = fmt.Errorf("whole plan: %w", failed)
+			return
+		}
+		for _, c := range p.Changes() {
+			err = errors.Join(err, fmt.Errorf("a whole plan would change: %s %q", c, c.Lines))
+		}
+	})
+	return err
+}
+
+// fromScratch is what a kernel holds that has only ever seen this table.
+func fromScratch(t *testing.T, c column, table dataplane.Table) lab.Dump {
+	t.Helper()
+	fresh := lab.New(t, lab.WithPods(0)).Node
+	fresh.Do(func() {
+		p, err := c.make(t.TempDir()).Plan(t.Context(), table)
+		if err == nil {
+			err = p.Apply(t.Context())
+		}
+		if err != nil {
+			t.Errorf("from scratch: %v", err)
+		}
+	})
+	return fresh.Dump(lab.Rules())
+}
+
+// tryFlows sends packets of a few flows.
+func (w *walker) tryFlows(table dataplane.Table) error {
+	var errs []error
+	for tried := 0; tried < flowsEach; {
+		p := w.dice.draw(w.Lab, table)
+		want, known := fateOf(table, p)
+		// Whoever waits for what does not come waits long: of those a few.
+		patient := want.verdict != dataplane.Drop || w.dice.chance(20)
+		if !known || !patient || p.to.Protocol == dataplane.SCTP {
+			continue
+		}
+		tried++
+		w.flows++
+		if err := probe(w.Lab, p, want); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+		}
+	}
+	return errors.Join(errs...)
+}
