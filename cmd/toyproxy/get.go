@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -57,15 +56,32 @@ are joined by commas, and KIND/NAME works too.`,
 	}
 	src.register(cmd)
 	nf.registerScope(cmd)
+	g.registerChoice(cmd)
+	fl := cmd.Flags()
+	fl.BoolVar(&g.noHeaders, "no-headers", false, "leave out the header line")
+	fl.BoolVarP(&g.watch, "watch", "w", false, "go on and print objects that change")
+	g.out.register(cmd, "wide", "json", "yaml", "name")
+	return cmd
+}
+
+// registerChoice adds the flags that say which objects are meant.
+func (g *getFlags) registerChoice(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVarP(&g.namespace, "namespace", "n", "default", "namespace of the objects")
 	fl.BoolVarP(&g.all, "all-namespaces", "A", false, "objects of all namespaces")
 	fl.StringVarP(&g.selector, "selector", "l", "", "label selector, such as app=web,tier!=db")
-	fl.BoolVar(&g.noHeaders, "no-headers", false, "leave out the header line")
-	fl.BoolVarP(&g.watch, "watch", "w", false, "go on and print objects that change")
 	fl.BoolVar(&g.ignoreMissing, "ignore-not-found", false, "succeed when a named object does not exist")
-	g.out.register(cmd, "wide", "json", "yaml", "name")
-	return cmd
+}
+
+// readDesired resolves the objects that a command shows: the live ones, or with
+// -f those of the manifests.
+func readDesired(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (agent.Desired, error) {
+	if os.Geteuid() == 0 {
+		if err := enterNamespace(nf.netns.value); err != nil {
+			return agent.Desired{}, err
+		}
+	}
+	return desired(cmd.Context(), cmd.InOrStdin(), src, nf.scope(), len(src.files) == 0)
 }
 
 // request is what one get asks for: kinds, names, and which objects of them.
@@ -80,15 +96,8 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	if err != nil {
 		return exit(exitUsage, err)
 	}
-	if os.Geteuid() == 0 {
-		if err := enterNamespace(nf.netns.value); err != nil {
-			return err
-		}
-	}
-	read := func(ctx context.Context) (agent.Desired, error) {
-		return desired(ctx, cmd.InOrStdin(), src, nf.scope(), len(src.files) == 0)
-	}
-	d, err := read(cmd.Context())
+	read := func() (agent.Desired, error) { return readDesired(cmd, src, nf) }
+	d, err := read()
 	if err != nil {
 		return err
 	}
@@ -251,7 +260,7 @@ type list struct {
 const watchInterval = time.Second
 
 // follow prints the rows that changed, each time something did.
-func (g *getFlags) follow(cmd *cobra.Command, req request, last agent.Desired, read func(context.Context) (agent.Desired, error)) error {
+func (g *getFlags) follow(cmd *cobra.Command, req request, last agent.Desired, read func() (agent.Desired, error)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -260,7 +269,7 @@ func (g *getFlags) follow(cmd *cobra.Command, req request, last agent.Desired, r
 			return nil
 		case <-tick.C:
 		}
-		now, err := read(cmd.Context())
+		now, err := read()
 		if err != nil {
 			return err
 		}

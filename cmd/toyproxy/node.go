@@ -155,6 +155,10 @@ func chosen(fl *pflag.FlagSet, names []string) string {
 			}
 			continue
 		}
+		if f.Value.Type() == "bool" {
+			out = append(out, "--"+name+"="+f.Value.String())
+			continue
+		}
 		out = append(out, "--"+name+" "+quoteForShell(f.Value.String()))
 	}
 	return strings.Join(out, " ")

@@ -64,6 +64,17 @@ func (c columns) row(cells ...string) {
 	fmt.Fprintln(c.w, strings.Join(cells, "\t"))
 }
 
+// list prints a name and its values, one a line; "<none>" when there are none.
+func (c columns) list(name string, values []string) {
+	if len(values) == 0 {
+		values = []string{"<none>"}
+	}
+	for _, v := range values {
+		c.row(name, v)
+		name = ""
+	}
+}
+
 func (c columns) flush() error { return c.w.Flush() }
 
 // printable replaces control characters, so that text from a manifest or from a

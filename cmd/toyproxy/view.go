@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -102,9 +103,13 @@ func externalOf(s *corev1.Service) string {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return s.Spec.ExternalName
 	}
-	ips := slices.Clone(s.Spec.ExternalIPs)
+	var ips []string
 	for _, in := range s.Status.LoadBalancer.Ingress {
-		ips = append(ips, in.IP)
+		ips = append(ips, cmp.Or(in.IP, in.Hostname))
+	}
+	ips = append(ips, s.Spec.ExternalIPs...)
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return joinOr("<pending>", ips)
 	}
 	return joinOr("<none>", ips)
 }
@@ -120,10 +125,7 @@ func endpointRows(d agent.Desired) []row {
 			}
 			addrs = append(addrs, readyAddresses(sl)...)
 		}
-		shown := addrs
-		if len(shown) > 3 {
-			shown = append(slices.Clone(shown[:3]), fmt.Sprintf("+ %d more...", len(addrs)-3))
-		}
+		shown := firstThree(addrs)
 		rows = append(rows, row{"endpoints", s.Namespace, s.Name, s.Labels,
 			[]string{s.Name, joinOr("<none>", shown), age(s.CreationTimestamp)}, nil,
 			map[string]any{"service": s.Namespace + "/" + s.Name, "endpoints": nonNil(addrs)}})
@@ -165,9 +167,7 @@ func sliceRows(d agent.Desired) []row {
 		for _, ep := range sl.Endpoints {
 			addrs = append(addrs, ep.Addresses...)
 		}
-		if len(addrs) > 3 {
-			addrs = append(slices.Clone(addrs[:3]), fmt.Sprintf("+ %d more...", len(addrs)-3))
-		}
+		addrs = firstThree(addrs)
 		rows = append(rows, row{"endpointslice.discovery.k8s.io", sl.Namespace, sl.Name, sl.Labels,
 			[]string{sl.Name, string(sl.AddressType), joinOr("<unset>", ports), joinOr("<unset>", addrs), age(sl.CreationTimestamp)},
 			nil, typed(sl, "discovery.k8s.io/v1", "EndpointSlice")})
@@ -228,10 +228,7 @@ func frontendRows(d agent.Desired) []row {
 				addrs = append(addrs, e.Addr.String())
 			}
 		}
-		shown := addrs
-		if len(shown) > 3 {
-			shown = append(slices.Clone(shown[:3]), fmt.Sprintf("+ %d more...", len(addrs)-3))
-		}
+		shown := firstThree(addrs)
 		cells := []string{fe.Key.String(), fe.Service, fe.Kind.String(), joinOr("<none>", shown)}
 		routes := map[string]string{}
 		for s := dataplane.FromPod; s < dataplane.Sources; s++ {
