@@ -100,7 +100,7 @@ const (
 	serviceFlag      = 7
 	serviceTimeout   = 8
 	serviceNetmask   = 9
-	serviceStats64   = 12
+	serviceStats     = 12 // in numbers of 64 bits
 
 	destAddr     = 1
 	destPort     = 2
@@ -110,6 +110,12 @@ const (
 	destLower    = 6
 	destActive   = 7
 	destInactive = 8
+
+	statsConnections = 1
+	statsPacketsIn   = 2
+	statsPacketsOut  = 3
+	statsBytesIn     = 4
+	statsBytesOut    = 5
 )
 
 // command begins a request of the family with the given number.
@@ -168,6 +174,11 @@ func (e *encoder) real(family uint16, command byte, v virtualServer, r realServe
 	}
 	e.endNest(dest)
 	e.close(at)
+}
+
+// listServers writes a request to list all virtual servers.
+func (e *encoder) listServers(family uint16) {
+	e.close(e.command(family, getServiceCommand))
 }
 
 // listReal writes a request to list the real servers of a virtual server.

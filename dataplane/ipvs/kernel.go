@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -31,10 +30,9 @@ const (
 type kernel struct {
 	nl      *netlink.Handle
 	filter  *nl.SocketHandle // for listing sets; it counts the requests
-	servers *ipvs.Handle
-	family  uint16          // number of generic netlink family IPVS
-	loop    int             // index of link lo
-	sockets map[int]*socket // by netlink protocol, opened when first needed
+	family  uint16           // number of generic netlink family IPVS
+	loop    int              // index of link lo
+	sockets map[int]*socket  // by netlink protocol, opened when first needed
 	// hints are addresses to ask the kernel for a way to, by family; the source
 	// of the first way found is what local clients send from.
 	hints   hints
@@ -65,9 +63,7 @@ func schedulers() []string {
 }
 
 // openKernel opens the namespace of the calling thread. Without IPVS in the
-// kernel it returns *dataplane.Unsupported and has touched nothing. The library
-// for IPVS is called only when the family is known to exist, because it asks
-// once in the life of the process and never again.
+// kernel it returns *dataplane.Unsupported and has touched nothing.
 func openKernel() (*kernel, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER, unix.NETLINK_GENERIC)
 	if err != nil {
@@ -111,9 +107,6 @@ func (k *kernel) open() error {
 		return fmt.Errorf("link lo: %w", err)
 	}
 	k.loop = lo.Attrs().Index
-	if k.servers, err = ipvs.New(""); err != nil {
-		return fmt.Errorf("IPVS socket: %w", err)
-	}
 	return nil
 }
 
@@ -121,9 +114,6 @@ func (k *kernel) close() {
 	k.nl.Close()
 	if k.filter != nil {
 		k.filter.Close()
-	}
-	if k.servers != nil {
-		k.servers.Close()
 	}
 	for _, s := range k.sockets {
 		s.close()
@@ -215,23 +205,6 @@ func (k *kernel) askSource(f dataplane.Family) netip.Addr {
 		}
 	}
 	return netip.Addr{}
-}
-
-// bounded makes a call to IPVS and ends it when it takes too long or the context
-// ends: the library waits for an answer for ever, unless its socket is closed.
-func (k *kernel) bounded(ctx context.Context, what string, call func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	stop := context.AfterFunc(ctx, k.servers.Close)
-	defer stop()
-	err := call()
-	if over := ctx.Err(); over != nil {
-		err = errors.Join(over, err)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
 }
 
 // socket returns the socket for many requests of a netlink protocol.

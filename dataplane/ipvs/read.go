@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -19,13 +18,18 @@ import (
 // virtual servers that are ours or wanted, no others.
 func (k *kernel) read(ctx context.Context, want target) (observed, error) {
 	o := observed{family: want.family, source: k.source(want.family)}
-	if err := k.readSets(&o); err != nil {
-		return o, err
-	}
-	if err := k.readRoutes(&o); err != nil {
+	if err := k.readOwnership(&o); err != nil {
 		return o, err
 	}
 	return o, k.readServers(ctx, &o, want)
+}
+
+// readOwnership reads what tells which virtual servers are ours.
+func (k *kernel) readOwnership(o *observed) error {
+	if err := k.readSets(o); err != nil {
+		return err
+	}
+	return k.readRoutes(o)
 }
 
 func (k *kernel) readSets(o *observed) error {
@@ -112,18 +116,13 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 	for _, v := range want.servers {
 		wanted[v.serverID] = true
 	}
-	var list []*ipvs.Service
-	err := k.bounded(ctx, "list of virtual servers", func() (err error) {
-		list, err = k.servers.GetServices()
-		return err
-	})
+	list, err := k.listServers(ctx)
 	if err != nil {
 		return err
 	}
 	o.servers = map[serverID]virtualServer{}
-	for _, s := range list {
-		v, ok := readServer(s)
-		if !ok || dataplane.FamilyOf(v.Addr) != o.family {
+	for _, v := range list {
+		if dataplane.FamilyOf(v.Addr) != o.family {
 			continue
 		}
 		if wanted[v.serverID] || o.owns(v.serverID) {
@@ -136,23 +135,22 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 	return nil
 }
 
-// readServer returns a virtual server.
-func readServer(s *ipvs.Service) (virtualServer, bool) {
-	id := serverID{mark: s.FWMark}
-	switch a, ok := netip.AddrFromSlice(s.Address); {
-	case s.FWMark != 0 && s.AddressFamily == unix.AF_INET6:
-		id.Addr = netip.IPv6Unspecified()
-	case s.FWMark != 0:
-		id.Addr = netip.IPv4Unspecified()
-	case !ok:
-		return virtualServer{}, false
-	default:
-		id.Key = dataplane.Key{Addr: a, Protocol: dataplane.Protocol(s.Protocol), Port: s.Port}
+// listServers returns all virtual servers of the namespace, without their real
+// servers.
+func (k *kernel) listServers(ctx context.Context) ([]virtualServer, error) {
+	var out []virtualServer
+	err := retryDump(func() error {
+		out = out[:0]
+		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listServers(k.family) }, func(body []byte) error {
+			v, err := decodeServer(body)
+			out = append(out, v)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list of virtual servers: %w", err)
 	}
-	return virtualServer{
-		serverID:  id,
-		scheduler: s.SchedName, flags: serviceFlags(s.Flags), timeout: s.Timeout,
-	}, true
+	return out, nil
 }
 
 func (k *kernel) readReal(ctx context.Context, v virtualServer) ([]realServer, error) {

@@ -46,6 +46,8 @@ type virtualServer struct {
 	timeout uint32
 	real    []realServer
 	service string
+	// counted is what the kernel has counted at it: a fact, not a wish.
+	counted counted
 }
 
 // realServer is an IPVS destination. Its forwarding method is masquerading

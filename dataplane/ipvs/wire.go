@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -50,43 +51,105 @@ func number(value []byte) uint64 {
 	return 0
 }
 
+// nested calls each with the attributes inside the one attribute of that kind, in
+// an answer of a generic netlink family.
+func nested(body []byte, outer uint16, each func(kind uint16, value []byte)) error {
+	if len(body) < genericHeader {
+		return fmt.Errorf("answer of %d bytes", len(body))
+	}
+	var inner error
+	err := attributes(body[genericHeader:], func(kind uint16, value []byte) {
+		if kind == outer {
+			inner = attributes(value, each)
+		}
+	})
+	return errors.Join(err, inner)
+}
+
+// decodeServer reads the answer that tells of one virtual server.
+func decodeServer(body []byte) (virtualServer, error) {
+	var v virtualServer
+	var addr, stats []byte
+	family := dataplane.IPv4
+	err := nested(body, serviceAttribute, func(kind uint16, value []byte) {
+		switch kind {
+		case serviceFamily:
+			if number(value) == unix.AF_INET6 {
+				family = dataplane.IPv6
+			}
+		case serviceProtocol:
+			v.Protocol = dataplane.Protocol(number(value))
+		case serviceAddr:
+			addr = value
+		case servicePort:
+			v.Port = portOf(value)
+		case serviceMark:
+			v.mark = uint32(number(value))
+		case serviceScheduler:
+			v.scheduler = nl.BytesToString(value)
+		case serviceFlag:
+			v.flags = serviceFlags(number(value[:min(4, len(value))])) // behind them stands a mask
+		case serviceTimeout:
+			v.timeout = uint32(number(value))
+		case serviceStats:
+			stats = value
+		}
+	})
+	if err != nil {
+		return v, fmt.Errorf("virtual server: %w", err)
+	}
+	v.Addr = addrOf(addr, family)
+	if v.mark != 0 {
+		v.Key = dataplane.Key{Addr: addrOf(make([]byte, 16), family)}
+	}
+	if !v.Addr.IsValid() {
+		return v, fmt.Errorf("virtual server: address of %d bytes", len(addr))
+	}
+	return v, attributes(stats, v.counted.decode)
+}
+
+// decode reads one of the numbers.
+func (c *counted) decode(kind uint16, value []byte) {
+	switch n := number(value); kind {
+	case statsConnections:
+		c.connections = n
+	case statsPacketsIn:
+		c.packetsIn = n
+	case statsPacketsOut:
+		c.packetsOut = n
+	case statsBytesIn:
+		c.bytesIn = n
+	case statsBytesOut:
+		c.bytesOut = n
+	}
+}
+
 // decodeReal reads the answer that tells of one real server of the family.
 func decodeReal(body []byte, f dataplane.Family) (realServer, error) {
-	if len(body) < genericHeader {
-		return realServer{}, fmt.Errorf("answer of %d bytes", len(body))
-	}
 	var r realServer
 	var addr netip.Addr
 	var port uint16
-	var inner error
-	err := attributes(body[genericHeader:], func(kind uint16, value []byte) {
-		if kind != destAttribute {
-			return
+	err := nested(body, destAttribute, func(kind uint16, value []byte) {
+		switch kind {
+		case destAddr:
+			addr = addrOf(value, f)
+		case destPort:
+			port = portOf(value)
+		case destMethod:
+			r.foreign = method(uint32(number(value)))
+		case destWeight:
+			r.weight = uint16(number(value))
+		case destUpper:
+			r.began = uint32(number(value))
+		case destActive, destInactive:
+			r.open += uint32(number(value))
 		}
-		inner = attributes(value, func(kind uint16, value []byte) {
-			switch kind {
-			case destAddr:
-				addr = addrOf(value, f)
-			case destPort:
-				port = portOf(value)
-			case destMethod:
-				r.foreign = method(uint32(number(value)))
-			case destWeight:
-				r.weight = uint16(number(value))
-			case destUpper:
-				r.began = uint32(number(value))
-			case destActive, destInactive:
-				r.open += uint32(number(value))
-			}
-		})
 	})
-	switch {
-	case err != nil:
-		return r, err
-	case inner != nil:
-		return r, inner
-	case !addr.IsValid():
-		return r, fmt.Errorf("a real server without an %s address", f)
+	if err == nil && !addr.IsValid() {
+		err = fmt.Errorf("no %s address", f)
+	}
+	if err != nil {
+		return r, fmt.Errorf("real server: %w", err)
 	}
 	r.addr = netip.AddrPortFrom(addr, port)
 	return r, nil
