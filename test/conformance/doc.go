@@ -9,21 +9,31 @@
 // further change and must equal one programmed from nothing; after the last,
 // Remove must leave it as it was found.
 //
+// TestConformance ends with a matrix of scenarios and backends, which counts the
+// flows that ended differently on two of them; docs/conformance.md has the list of
+// scenarios and of the rows of behaviour that they are for.
+//
 // The suite decides nothing about what is right: the expectations are those of
 // the product's contract, where kube-proxy's modes differ one of them.
 //
 // # Files
 //
-//	-- options --     lines "pods N", "second node", "needs sctp", "one family",
-//	                  "all doors": NodePorts, external and load-balancer addresses
+//	-- options --     lines "rows ROW…" (those of rows.txt that it shows), "pods N",
+//	                  "second node", "needs sctp", "one family", "all doors"
+//	                  (NodePorts, external and load-balancer addresses),
+//	                  "address HOST LINK ADDRESS" (one more, in both families)
 //	-- servers --     lines "HOST… PROTOCOL PORT…": the echo servers that run
 //	-- NAME.pods --   lines "POD LABEL=VALUE… [port=NAME:NUMBER…] [notready]"
 //	-- NAME.yaml --   other objects: Services, EndpointSlices
-//	-- NAME.flows --  lines "FROM PROTOCOL ADDRESS:PORT OUTCOME…"
+//	-- NAME.node --   facts of the node: lines "zone ZONE", "nodeport WORD…",
+//	                  "masquerade all", "mark BIT", "detect MODE [LINK]"
+//	-- NAME.problems -- lines that each are a part of one problem with the objects;
+//	                  without, nothing may be wrong with them
+//	-- NAME.flows --  lines "FROM[@SOURCE] PROTOCOL ADDRESS:PORT OUTCOME…"
 //
 // A step begins with each new NAME; what it does not have, it keeps from the
 // step before. Hosts are p1…, N (the node), X (outside), M and q1 (second node
-// and its Pod).
+// and its Pod); SOURCE is one of their addresses to send from.
 //
 // Objects and flows are written in IPv4 and made to count for IPv6 as well,
 // unless the options say "one family": a Service with a ClusterIP becomes dual
