@@ -90,9 +90,13 @@ func TestListsWithinLists(t *testing.T) {
 // TestExamples requires that every example is fine alone and all are together.
 func TestExamples(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples")
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(paths) < 6 {
-		t.Fatalf("examples: %v, %v", paths, err)
+	var paths []string
+	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) < 3 {
+			t.Fatalf("examples: %v, %v", found, err)
+		}
+		paths = append(paths, found...)
 	}
 	for _, p := range append(paths, dir) {
 		if r := load(t, Options{Paths: []string{p}}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {

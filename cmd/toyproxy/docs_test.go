@@ -33,7 +33,8 @@ func TestDocumentation(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, page := range pages {
-			writeSessions(t, page, dir)
+			name := strings.TrimSuffix(strings.TrimPrefix(page, top+"/"), ".md")
+			writeSessions(t, page, filepath.Join(dir, strings.ReplaceAll(name, "/", "_")))
 		}
 	}
 	testscript.Run(t, testscript.Params{
@@ -49,14 +50,14 @@ func TestDocumentation(t *testing.T) {
 
 var fence = regexp.MustCompile("(?ms)^```console( ipvs)?\n(.*?)^```$")
 
-// writeSessions turns the sessions of a page into scripts, one each.
-func writeSessions(t *testing.T, page, dir string) {
+// writeSessions turns the sessions of a page into scripts, one each,
+// whose paths begin with name.
+func writeSessions(t *testing.T, page, name string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := strings.TrimSuffix(filepath.Base(page), ".md")
 	for i, m := range fence.FindAllStringSubmatch(string(text), -1) {
 		var script, files strings.Builder
 		if m[1] != "" {
@@ -70,7 +71,7 @@ func writeSessions(t *testing.T, page, dir string) {
 			fmt.Fprintf(&script, "shows cmd%d want%d\n", j, j)
 			fmt.Fprintf(&files, "-- cmd%d --\n%s\n-- want%d --\n%s", j, step.command, j, step.output)
 		}
-		path := filepath.Join(dir, fmt.Sprintf("%s_%d.txtar", name, i+1))
+		path := fmt.Sprintf("%s_%d.txtar", name, i+1)
 		if err := os.WriteFile(path, []byte(script.String()+files.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
