@@ -37,6 +37,10 @@ type Desired struct {
 	Table  dataplane.Table
 	// Problems are those of the input and those found on the way.
 	Problems []cluster.Problem
+	// Node is the node it is for, with what its object says.
+	Node Node
+	// Locate finds where a field of an object stands in the manifests. May be nil.
+	Locate func(cluster.Ref, string) cluster.Position
 }
 
 // Node is what a table depends on beside the objects. Where Zone and Primary are
@@ -51,14 +55,14 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 	index := endpoints.New()
 	index.Apply(cluster.NewStore().Replace(objs))
 	slices := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}
-	d := Desired{Objects: objs, Pods: pods, Made: Made(in.Objects.Pods)}
+	d := Desired{Objects: objs, Pods: pods, Made: Made(in.Objects.Pods), Node: complete(node, objs.Nodes), Locate: in.Locate}
 	for _, svc := range objs.Services {
 		key := types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 		slices[key] = index.Resolve(key)
 		d.Slices = append(d.Slices, slices[key]...)
 	}
 	var found []cluster.Problem
-	d.Table, found = balance.Build(complete(node, objs.Nodes), objs.Services,
+	d.Table, found = balance.Build(d.Node, objs.Services,
 		func(key types.NamespacedName) []*discoveryv1.EndpointSlice { return slices[key] })
 	d.Problems = append(append(d.Problems, in.Problems...), place(found, in.Locate)...)
 	return d
