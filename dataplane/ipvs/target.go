@@ -23,6 +23,8 @@ type target struct {
 	leftOut       []leftOut
 	// known are the frontends of the table, served or not.
 	known map[serverID]bool
+	// partial: it is the part that a change touches of one that is wanted.
+	partial bool
 	// drainLimit is how long a real server may drain; none does if it is zero.
 	drainLimit time.Duration
 }
@@ -35,12 +37,23 @@ type leftOut struct {
 // wanted reports whether the family has anything to do: a node without IPv6
 // Services needs no IPv6 rules.
 func (t target) wanted() bool {
-	return len(t.servers)+len(t.sets[addresses])+len(t.serviceRanges) > 0
+	return t.partial || len(t.servers)+len(t.sets[addresses])+len(t.serviceRanges) > 0
 }
 
 // newTarget works out the target of one family. The table may have both.
 func newTarget(table dataplane.Table, family dataplane.Family, scheduler string) target {
 	part := table.ForFamily(family)
+	t := newPart(part, family, scheduler)
+	t.rules = xtables.Ruleset{Family: family}
+	if t.wanted() {
+		t.rules = ruleset(family, part.Node)
+	}
+	return t
+}
+
+// newPart works out what the frontends of one family want, without the rules,
+// which all have in common.
+func newPart(part dataplane.Table, family dataplane.Family, scheduler string) target {
 	t := target{family: family, serviceRanges: part.Node.ServiceRanges}
 	for k := range t.sets {
 		t.sets[k] = members{}
@@ -49,10 +62,6 @@ func newTarget(table dataplane.Table, family dataplane.Family, scheduler string)
 	for _, fe := range part.Frontends {
 		t.known[serverID{Key: fe.Key}] = true
 		t.add(part, fe, scheduler)
-	}
-	t.rules = xtables.Ruleset{Family: family}
-	if t.wanted() {
-		t.rules = ruleset(family, part.Node)
 	}
 	return t
 }
