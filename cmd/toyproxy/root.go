@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add("do", syncCommand(), downCommand())
-	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand())
+	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), explainCommand())
 	add("learn", demoCommand(), doctorCommand())
 	root.AddCommand(versionCommand(), exitCodesTopic())
 	root.AddCommand(hiddenCommands()...)

@@ -67,7 +67,8 @@ func describeSources(r rule) (dataplane.Subject, string) {
 		if to == refuseChain {
 			return dataplane.AboutRefusal, "packets to this frontend are refused, wherever they come from"
 		}
-		return dataplane.AboutClass, "packets " + strings.ReplaceAll(string(to), "-", " ")
+		who := map[goTo]string{"from-pod": "from Pods", "from-node": "of the node itself", "from-outside": "from outside"}
+		return dataplane.AboutClass, "packets " + who[to]
 	}
 	return dataplane.AboutClass, "by source"
 }

@@ -290,7 +290,7 @@ func (w *walker) lots(p pick, in string, k kind, at part) (part, bool) {
 			missing++
 			continue
 		}
-		w.trace.Take(dataplane.Step{Hook: w.hook, Chain: in, Rule: elementText(w.family, k, e), Share: one.share,
+		w.trace.Take(dataplane.Step{Hook: w.hook, Chain: "map " + in, Rule: elementText(w.family, k, e), Share: one.share,
 			Subject: dataplane.AboutChoice, Why: fmt.Sprintf("the row of number %d", p.offset+i)})
 		if k == chainRows {
 			w.goTo(e.chain, one)

@@ -37,6 +37,7 @@ var rules = []rule{
 
 	// Around it.
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
+	{dir: "explain", imports: "balance cluster dataplane", k8s: true},
 	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
 	{dir: "doctor", imports: "dataplane dataplane/ipvs dataplane/nftables dataplane/xtables", io: "*"},
 	{dir: "demo", io: "*"},
