@@ -92,27 +92,39 @@ type familyState struct {
 // Plan reads the kernel and returns what has to change for it to match the
 // table. Without IPVS in the kernel the error is a *dataplane.Unsupported.
 func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Plan, error) {
+	plan, _, err := b.plan(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// plan is Plan, and returns beside it what each family ought to hold, and held.
+func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Plans, []side, error) {
 	b.modules.Do(func() { loadModules(ctx) })
 	kernelVersion, err := kernelRelease()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	hints := sourceHints(table.Node)
-	want := b.targets(table, families())
-	changes, err := b.compare(ctx, want, hints, func() (dataplane.Plan, error) {
-		if err := b.detect(ctx); err != nil {
-			return nil, err
-		}
-		return xtables.NewPlan(ctx, b.engine, rulesets(want))
-	})
+	has := families()
+	want := b.targets(table, has)
+	sides, err := b.read(ctx, has, want, sourceHints(table.Node))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if err := b.detect(ctx); err != nil {
+		return nil, nil, err
+	}
+	rules, err := xtables.NewPlan(ctx, b.engine, rulesets(want))
+	if err != nil {
+		return nil, nil, err
 	}
 	parameters, err := sysctl.Plan(settings(kernelVersion), b.journal())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return append(dataplane.Plans{parameters}, changes...), nil
+	first, last := compare(sides, sourceHints(table.Node))
+	return dataplane.Plans{parameters, first, rules, last}, sides, nil
 }
 
 // Remove plans to take away everything of ours and to put kernel parameters
@@ -132,10 +144,15 @@ func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) {
 
 // remove plans to take everything of ours away, with the rules as given.
 func (b *Backend) remove(ctx context.Context, rules func() (dataplane.Plan, error)) (dataplane.Plan, error) {
-	changes, err := b.compare(ctx, b.targets(dataplane.Table{}, families()), nil, rules)
+	has := families()
+	sides, err := b.read(ctx, has, b.targets(dataplane.Table{}, has), nil)
 	if errors.Is(err, dataplane.ErrUnsupported) {
 		return dataplane.Plans{}, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	between, err := rules()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +160,8 @@ func (b *Backend) remove(ctx context.Context, rules func() (dataplane.Plan, erro
 	if err != nil {
 		return nil, err
 	}
-	return append(changes, parameters), nil
+	first, last := compare(sides, nil)
+	return dataplane.Plans{first, between, last, parameters}, nil
 }
 
 // detect finds the engine of iptables to use, once.
@@ -156,31 +174,43 @@ func (b *Backend) detect(ctx context.Context) error {
 	return err
 }
 
-// compare reads the kernel and returns the phases around the change of rules.
-func (b *Backend) compare(ctx context.Context, want []target, hints hints, rules func() (dataplane.Plan, error)) (dataplane.Plans, error) {
+// side is what a family ought to hold, and what the kernel holds of it.
+type side struct {
+	familyState
+	// table is what the table asks for; want leaves out what others have.
+	table, want target
+	have        observed
+}
+
+// read reads what the kernel holds of each family.
+func (b *Backend) read(ctx context.Context, has []familyState, want []target, hints hints) ([]side, error) {
 	k, err := openKernel()
 	if err != nil {
 		return nil, err
 	}
 	defer k.close()
 	k.hints = hints
-	first, last := &phase{hints: hints}, &phase{hints: hints}
-	for _, w := range want {
+	var sides []side
+	for i, w := range want {
 		have, err := k.read(ctx, w)
 		if err != nil {
 			return nil, err
 		}
 		have.now = b.config.Clock()
-		w = w.yield(have)
-		first.steps = append(first.steps, before(w, have)...)
-		last.steps = append(last.steps, after(w, have)...)
-		last.remarks = append(last.remarks, draining(w, have)...)
+		sides = append(sides, side{has[i], w, w.yield(have), have})
 	}
-	between, err := rules()
-	if err != nil {
-		return nil, err
+	return sides, nil
+}
+
+// compare returns the phases around the change of rules.
+func compare(sides []side, hints hints) (first, last *phase) {
+	first, last = &phase{hints: hints}, &phase{hints: hints}
+	for _, s := range sides {
+		first.steps = append(first.steps, before(s.want, s.have)...)
+		last.steps = append(last.steps, after(s.want, s.have)...)
+		last.remarks = append(last.remarks, draining(s.want, s.have)...)
 	}
-	return dataplane.Plans{first, between, last}, nil
+	return first, last
 }
 
 func rulesets(want []target) []xtables.Ruleset {

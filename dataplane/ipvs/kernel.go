@@ -36,7 +36,7 @@ type kernel struct {
 	// hints are addresses to ask the kernel for a way to, by family; the source
 	// of the first way found is what local clients send from.
 	hints   hints
-	sources map[dataplane.Family]netip.Addr // what asking gave
+	sources sources // what asking gave
 }
 
 // loadModules asks for all modules that may be needed, before the kernel has to
@@ -69,7 +69,7 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("netlink sockets: %w", err)
 	}
-	k := &kernel{nl: h, sources: map[dataplane.Family]netip.Addr{}, sockets: map[int]*socket{}}
+	k := &kernel{nl: h, sources: sources{}, sockets: map[int]*socket{}}
 	if err := k.open(); err != nil {
 		k.close()
 		return nil, err

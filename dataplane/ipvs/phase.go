@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -14,7 +15,18 @@ type phase struct {
 	hints hints
 	// remarks are what it has to tell beside its changes.
 	remarks []string
+	// used are the sources that local routes have got when it was applied.
+	used sources
 }
+
+// sources are the addresses that local clients of a VIP send from, by family.
+type sources map[dataplane.Family]netip.Addr
+
+// notServed is the error of a phase that was applied to its end, and tells what
+// was left out on purpose.
+type notServed struct{ error }
+
+func (e notServed) Unwrap() error { return e.error }
 
 // Remarks tells what is left as it is for the time being.
 func (p *phase) Remarks() []string { return p.remarks }
@@ -41,6 +53,7 @@ func (p *phase) Apply(ctx context.Context) error {
 	}
 	defer k.close()
 	k.hints = p.hints
+	p.used = k.sources
 	var left []error
 	for rest := p.steps; len(rest) > 0; {
 		if err := ctx.Err(); err != nil {
@@ -56,7 +69,10 @@ func (p *phase) Apply(ctx context.Context) error {
 		}
 		rest = rest[n:]
 	}
-	return errors.Join(left...)
+	if len(left) > 0 {
+		return notServed{errors.Join(left...)}
+	}
+	return nil
 }
 
 // take takes the first step, or as many as can be taken at once, and returns how
