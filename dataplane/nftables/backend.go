@@ -58,32 +58,48 @@ func (b *Backend) Render(t dataplane.Table) (string, error) {
 // Plan reads our tables and returns what has to change. On a kernel that can do
 // IPv4 alone the frontends of IPv6 are left out, and the plan's remarks say so.
 func (b *Backend) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.probe(); err != nil {
-		return nil, err
-	}
-	want := make([]layout, len(b.usable))
-	for i, f := range b.usable {
-		want[i] = build(t, f)
-	}
-	p, err := newPlan(ctx, want)
+	p, err := b.plan(t)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(t.ForFamily(dataplane.IPv6).Frontends); b.lacking != nil && n > 0 {
-		p.remarks = append(p.remarks, fmt.Sprintf("frontends of IPv6 are left out, %d: %v", n, b.lacking))
+	if err := p.survey(ctx); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
+// plan returns the plan for a table before the kernel was read.
+func (b *Backend) plan(t dataplane.Table) (*plan, error) {
+	if err := b.probe(); err != nil {
+		return nil, err
+	}
+	p := &plan{remarks: b.leftOut(t)}
+	for _, f := range b.usable {
+		built := wholeBuilder(t, f)
+		p.want = append(p.want, wanted{built.layout(), memory{facts: built.facts, count: built.count}})
+	}
+	return p, nil
+}
+
+// leftOut says what of a table the kernel cannot have.
+func (b *Backend) leftOut(t dataplane.Table) []string {
+	if b.lacking == nil {
+		return nil
+	}
+	n := len(ofFamily(t, dataplane.IPv6).Frontends)
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("frontends of IPv6 are left out, %d: %v", n, b.lacking)}
+}
+
 // Remove plans to take away our tables. A kernel without nftables has none.
 func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
-	want := make([]layout, len(b.config.Families))
-	for i, f := range b.config.Families {
-		want[i] = layout{family: f}
+	p := &plan{}
+	for _, f := range b.config.Families {
+		p.want = append(p.want, wanted{layout: layout{family: f}})
 	}
-	p, err := newPlan(ctx, want)
+	err := p.survey(ctx)
 	if errors.Is(err, dataplane.ErrUnsupported) {
 		return &plan{}, nil
 	}
@@ -99,6 +115,8 @@ func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) { retur
 
 // probe tries once what the kernel can do.
 func (b *Backend) probe() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.usable != nil {
 		return nil
 	}
@@ -124,53 +142,56 @@ func (b *Backend) probe() error {
 // error that wraps dataplane.ErrUnsupported, or one that says that it may not be
 // asked. IPv4 is enough.
 func Probe() error {
-	b := New(Config{})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.probe()
+	return New(Config{}).probe()
 }
 
-// newPlan reads the kernel and compares.
-func newPlan(ctx context.Context, want []layout) (*plan, error) {
-	p := &plan{want: want}
-	err := locked(func(s *socket) (err error) {
-		p.deltas, err = s.differences(ctx, want)
+// wanted is what the kernel is to hold of one family, and what a follower
+// remembers of it.
+type wanted struct {
+	layout layout
+	memory memory
+}
+
+// plan is what has to change in our tables.
+type plan struct {
+	want []wanted
+	deltas
+	remarks []string
+}
+
+// Remarks says what the plan leaves out.
+func (p *plan) Remarks() []string { return p.remarks }
+
+// survey reads the kernel and compares.
+func (p *plan) survey(ctx context.Context) error {
+	return locked(func(s *socket) (err error) {
+		p.deltas, err = s.differences(ctx, p.want)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
 }
 
+// deltas are changes of the tables of all families that have some.
+type deltas []delta
+
 // differences reads the tables of all families and compares.
-func (s *socket) differences(ctx context.Context, want []layout) ([]delta, error) {
-	var out []delta
-	for _, l := range want {
-		have, err := s.read(ctx, l.family)
+func (s *socket) differences(ctx context.Context, want []wanted) (deltas, error) {
+	var out deltas
+	for i := range want {
+		have, err := s.read(ctx, want[i].layout.family)
 		if err != nil {
 			return nil, err
 		}
-		d, err := difference(l, have)
+		d, err := difference(want[i].layout, have)
 		if err != nil {
 			return nil, err
 		}
+		want[i].memory.rows = d.rows
 		if !d.empty() {
 			out = append(out, d)
 		}
 	}
 	return out, nil
 }
-
-// plan is what has to change in our tables.
-type plan struct {
-	want    []layout
-	deltas  []delta
-	remarks []string
-}
-
-// Remarks says what the plan leaves out.
-func (p *plan) Remarks() []string { return p.remarks }
 
 // tries is how often a plan is made again when somebody else has changed our
 // table since it was made, or while it was applied.
@@ -179,23 +200,26 @@ const tries = 4
 // Apply makes the changes. When the kernel is not any more as the plan has
 // found it, the plan is made anew: so it may be applied twice.
 func (p *plan) Apply(ctx context.Context) error {
-	deltas := p.deltas
-	return locked(func(s *socket) (err error) {
-		for range tries {
-			if err = s.applyAll(ctx, deltas); err == nil || !outdated(err) {
-				return err
-			}
-			var failed error
-			if deltas, failed = s.differences(ctx, p.want); failed != nil {
-				return errors.Join(err, failed)
-			}
-		}
-		return err
-	})
+	return locked(func(s *socket) error { return s.converge(ctx, p) })
 }
 
-func (s *socket) applyAll(ctx context.Context, deltas []delta) error {
-	for _, d := range deltas {
+// converge applies a plan until the kernel is as it wants it.
+func (s *socket) converge(ctx context.Context, p *plan) (err error) {
+	todo := p.deltas
+	for range tries {
+		if err = s.applyAll(ctx, todo); err == nil || !outdated(err) {
+			return err
+		}
+		var failed error
+		if todo, failed = s.differences(ctx, p.want); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+func (s *socket) applyAll(ctx context.Context, todo deltas) error {
+	for _, d := range todo {
 		if err := s.apply(ctx, d); err != nil {
 			return fmt.Errorf("change of table %s %s: %w", ipText(d.family), tableName, err)
 		}

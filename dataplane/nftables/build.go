@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -16,51 +15,102 @@ import (
 // after the other.
 const mostClasses = 32
 
-// builder turns a table into a layout.
-type builder struct {
+// facts are what rules depend on besides frontends.
+type facts struct {
 	family dataplane.Family
-	table  dataplane.Table
+	// node has what concerns the family.
+	node dataplane.Node
 	// sources are the classes of sources that can be told apart.
 	sources []dataplane.Source
 	// mark is the bit that notes that a source is to be rewritten.
 	mark uint32
-	sets map[string]*set
-	// counts are the numbers of rows of frontends, by alternative.
-	counts [dataplane.Sources]map[int]bool
+}
+
+// factsOf returns the facts for a family of a table.
+func factsOf(t dataplane.Table, f dataplane.Family) facts {
+	node := dataplane.Table{Node: t.Node}.ForFamily(f).Node
+	return facts{family: f, node: node, sources: sourcesOf(node, apart(t, f)), mark: node.Marks().Masquerade}
+}
+
+// builder turns a table, or what a table has of some Services, into a layout.
+type builder struct {
+	facts
+	// table has frontends and sets of the family alone; its node is not used.
+	table dataplane.Table
+	// taken reports addresses and ports of the node that frontends have for
+	// themselves.
+	taken func(dataplane.Key) bool
+	sets  map[string]*set
 	// chains are those of endpoints and of sets with affinity, by name.
 	chains map[string]chain
+	// leads are the rows for each set of endpoints, for no frontend yet.
+	leads map[string]rows
+	count tallies
 }
 
 // build returns all that our table of one family has to hold. Pure.
 func build(t dataplane.Table, f dataplane.Family) layout {
-	t = t.ForFamily(f)
-	if len(t.Frontends) == 0 && len(t.Node.ServiceRanges) == 0 {
-		return layout{family: f}
-	}
-	b := builder{family: f, table: t, sources: sourcesOf(t), mark: t.Node.Marks().Masquerade,
-		sets: map[string]*set{}, chains: map[string]chain{}}
-	for i := range b.counts {
-		b.counts[i] = map[int]bool{}
-	}
+	b := wholeBuilder(t, f)
+	return b.layout()
+}
+
+// wholeBuilder builds a whole table.
+func wholeBuilder(t dataplane.Table, f dataplane.Family) *builder {
+	of := ofFamily(t, f)
+	b := newBuilder(factsOf(t, f), of, func(k dataplane.Key) bool {
+		_, ok := of.Frontend(k)
+		return ok
+	})
+	b.run()
+	return b
+}
+
+func newBuilder(f facts, t dataplane.Table, taken func(dataplane.Key) bool) *builder {
+	return &builder{facts: f, table: t, taken: taken, sets: map[string]*set{}, chains: map[string]chain{},
+		leads: map[string]rows{}, count: tallies{shape: tally{}, elements: tally{}}}
+}
+
+// run builds sets, chains of Services, and counts.
+func (b *builder) run() {
 	b.declare(frontendsSet, frontendKeys, "addresses and ports that clients dial")
 	b.declare(clusterIPsSet, addresses, "on other ports these refuse")
 	b.declare(endpointsMap, endpointRows, "the endpoints of each frontend, numbered")
 	b.declare(hairpinSet, pairs, "endpoints here, which may reach themselves")
-	frontends := expand(t)
+	frontends := b.expand()
 	b.sets[frontendsSet].elements = make([]element, 0, len(frontends))
-	b.sets[endpointsMap].elements = make([]element, 0, b.rows(frontends))
+	b.sets[endpointsMap].rows = make([]rows, 0, len(frontends))
 	for _, fe := range frontends {
 		b.frontend(fe)
 	}
 	b.hairpin()
-	return layout{family: f, sets: b.sortedSets(), chains: b.allChains()}
+	b.countMembers()
+}
+
+// layout returns what was built, with the chains that it needs; nothing when
+// there is neither a frontend nor a range of them.
+func (b *builder) layout() layout {
+	if len(b.table.Frontends) == 0 && len(b.node.ServiceRanges) == 0 {
+		return layout{family: b.family}
+	}
+	return layout{family: b.family, sets: b.sortedSets(), chains: skeleton{b.facts, b.count.shape}.chains(b.chains)}
+}
+
+// ofFamily returns the frontends and sets of one family.
+func ofFamily(t dataplane.Table, f dataplane.Family) (out dataplane.Table) {
+	otherFrontend := func(fe dataplane.Frontend) bool { return dataplane.FamilyOf(fe.Addr) != f }
+	otherSet := func(s dataplane.EndpointSet) bool { return dataplane.FamilyOf(s.Endpoints[0].Addr.Addr()) != f }
+	if !slices.ContainsFunc(t.Frontends, otherFrontend) && !slices.ContainsFunc(t.Sets, otherSet) {
+		return dataplane.Table{Frontends: t.Frontends, Sets: t.Sets}
+	}
+	out.Frontends = slices.DeleteFunc(slices.Clone(t.Frontends), otherFrontend)
+	out.Sets = slices.DeleteFunc(slices.Clone(t.Sets), otherSet)
+	return out
 }
 
 // sourcesOf returns the classes of sources that packets are told apart by. Where
 // nothing tells Pods, what is outside counts as one, and the node only where it
-// is treated differently.
-func sourcesOf(t dataplane.Table) []dataplane.Source {
-	n := t.Node
+// is treated differently: apart.
+func sourcesOf(n dataplane.Node, apart bool) []dataplane.Source {
 	switch {
 	case len(n.PodInterfaces) == 0 && everything(n.PodRanges):
 		return []dataplane.Source{dataplane.FromPod}
@@ -68,23 +118,21 @@ func sourcesOf(t dataplane.Table) []dataplane.Source {
 		return []dataplane.Source{dataplane.FromPod, dataplane.FromNode}
 	case len(n.PodInterfaces)+len(n.PodRanges) > 0:
 		return []dataplane.Source{dataplane.FromPod, dataplane.FromNode, dataplane.FromOutside}
-	}
-	for _, fe := range t.Frontends {
-		if fe.Routes[dataplane.FromNode] != fe.Routes[dataplane.FromPod] {
-			return []dataplane.Source{dataplane.FromPod, dataplane.FromNode}
-		}
+	case apart:
+		return []dataplane.Source{dataplane.FromPod, dataplane.FromNode}
 	}
 	return []dataplane.Source{dataplane.FromPod}
 }
 
-// rows is about how many rows the frontends need.
-func (b *builder) rows(frontends []dataplane.Frontend) (n int) {
-	for _, fe := range frontends {
-		if s, ok := b.table.Set(fe.Routes[b.sources[0]].Set); ok {
-			n += len(s.Endpoints)
-		}
-	}
-	return n
+// apart reports whether some frontend of a family treats the node not as Pods.
+func apart(t dataplane.Table, f dataplane.Family) bool {
+	return slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool {
+		return dataplane.FamilyOf(fe.Addr) == f && setApart(fe)
+	})
+}
+
+func setApart(fe dataplane.Frontend) bool {
+	return fe.Routes[dataplane.FromNode] != fe.Routes[dataplane.FromPod]
 }
 
 // everything reports whether one of the ranges holds all addresses.
@@ -94,17 +142,21 @@ func everything(ranges []netip.Prefix) bool {
 
 // expand replaces each NodePort by one frontend an address of the node, unless
 // another frontend has that address and port for itself.
-func expand(t dataplane.Table) []dataplane.Frontend {
-	out := make([]dataplane.Frontend, 0, len(t.Frontends))
-	for _, fe := range t.Frontends {
-		if fe.Kind != dataplane.NodePort {
+func (b *builder) expand() []dataplane.Frontend {
+	isNodePort := func(fe dataplane.Frontend) bool { return fe.Kind == dataplane.NodePort }
+	if !slices.ContainsFunc(b.table.Frontends, isNodePort) {
+		return b.table.Frontends
+	}
+	out := make([]dataplane.Frontend, 0, len(b.table.Frontends))
+	for _, fe := range b.table.Frontends {
+		if !isNodePort(fe) {
 			out = append(out, fe)
 			continue
 		}
-		for _, a := range t.Node.Addrs {
+		for _, a := range b.node.Addrs {
 			own := fe
 			own.Addr = a
-			if _, taken := t.Frontend(own.Key); !taken {
+			if !b.taken(own.Key) {
 				out = append(out, own)
 			}
 		}
@@ -112,11 +164,12 @@ func expand(t dataplane.Table) []dataplane.Frontend {
 	return out
 }
 
-// declare makes sure that there is a set of that name.
-func (b *builder) declare(name string, k kind, why string) *set {
+// declare makes sure that there is a set of that name. Its comment comes in
+// parts.
+func (b *builder) declare(name string, k kind, why ...string) *set {
 	s, ok := b.sets[name]
 	if !ok {
-		s = &set{name: name, kind: k, comment: why}
+		s = &set{name: name, kind: k, comment: strings.Join(why, "")}
 		b.sets[name] = s
 	}
 	return s
@@ -125,15 +178,15 @@ func (b *builder) declare(name string, k kind, why string) *set {
 func (b *builder) add(s *set, e element) { s.elements = append(s.elements, e) }
 
 // join puts a frontend into a set of frontends.
-func (b *builder) join(name, key, why string) {
-	b.add(b.declare(name, frontendKeys, why), element{key: key})
+func (b *builder) join(name, key string, why ...string) {
+	b.add(b.declare(name, frontendKeys, why...), element{key: key})
 }
 
 // frontend adds all elements of a frontend.
 func (b *builder) frontend(fe dataplane.Frontend) {
 	key := frontendKey(fe.Key)
 	b.add(b.sets[frontendsSet], element{key: key, comment: comment(fe.Service)})
-	if fe.Kind != dataplane.NodePort && contains(b.table.Node.ServiceRanges, fe.Addr) {
+	if fe.Kind != dataplane.NodePort && contains(b.node.ServiceRanges, fe.Addr) {
 		b.clusterIP(fe.Addr)
 	}
 	b.allowed(fe, key)
@@ -155,15 +208,15 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 			b.endpoints(r.Set, key, at)
 		}
 		if at > 0 {
-			b.join(fmt.Sprintf("alt%d-%s", at, s), key, fmt.Sprintf("from %s: other endpoints", s))
+			b.join(altSet(at, s), key, "from ", s.String(), ": other endpoints")
 		}
 	}
 }
 
+// clusterIP notes an address that refuses on other ports.
 func (b *builder) clusterIP(a netip.Addr) {
-	s := b.sets[clusterIPsSet]
-	if n := len(s.elements); n == 0 || s.elements[n-1].key != addressKey(a) { // frontends are sorted
-		b.add(s, element{key: addressKey(a)})
+	if b.count.elements.add(counted{what: dialledAddress, addr: a}) == 1 {
+		b.add(b.sets[clusterIPsSet], element{key: addressKey(a)})
 	}
 }
 
@@ -181,13 +234,13 @@ func (b *builder) allRefuse(fe dataplane.Frontend) bool {
 func (b *builder) verdict(r dataplane.Route, s dataplane.Source, key string) {
 	switch {
 	case r.Verdict == dataplane.Refuse:
-		b.join("refuse-"+s.String(), key, fmt.Sprintf("from %s: refused", s))
+		b.join("refuse-"+s.String(), key, "from ", s.String(), ": refused")
 	case r.Verdict == dataplane.Drop:
-		b.join("drop-"+s.String(), key, fmt.Sprintf("from %s: dropped", s))
+		b.join("drop-"+s.String(), key, "from ", s.String(), ": dropped")
 	case s == dataplane.FromPod && r.Masquerade:
-		b.join("masq-"+s.String(), key, fmt.Sprintf("from %s: source rewritten", s))
+		b.join("masq-"+s.String(), key, "from ", s.String(), ": source rewritten")
 	case s != dataplane.FromPod && !r.Masquerade:
-		b.join("keep-"+s.String(), key, fmt.Sprintf("from %s: source kept", s))
+		b.join("keep-"+s.String(), key, "from ", s.String(), ": source kept")
 	}
 }
 
@@ -225,38 +278,28 @@ func outermost(ranges []netip.Prefix) []netip.Prefix {
 
 // hairpin adds the endpoints that may reach themselves.
 func (b *builder) hairpin() {
-	local := map[netip.Addr]bool{}
 	for _, s := range b.table.Sets {
-		for _, e := range s.Endpoints {
-			if e.Local {
-				local[e.Addr.Addr()] = true
+		for i := range s.Endpoints {
+			if e := &s.Endpoints[i]; e.Local && b.count.elements.add(counted{what: localEndpoint, addr: e.Addr.Addr()}) == 1 {
+				b.add(b.sets[hairpinSet], element{key: pairKey(e.Addr.Addr())})
 			}
 		}
 	}
-	for a := range local {
-		b.add(b.sets[hairpinSet], element{key: pairKey(a)})
-	}
 }
 
-// sortedSets returns the sets by name, their elements by key.
+// sortedSets returns the sets by name, their elements by key, their rows by
+// frontend.
 func (b *builder) sortedSets() []set {
 	out := make([]set, 0, len(b.sets))
 	for _, name := range slices.Sorted(maps.Keys(b.sets)) {
 		s := b.sets[name]
-		less := func(x, y element) int { return strings.Compare(x.key, y.key) }
-		if s.kind == endpointRows || s.kind == chainRows {
-			less = byRow
+		if !slices.IsSortedFunc(s.elements, byKey) { // mostly they are: frontends are
+			slices.SortFunc(s.elements, byKey)
 		}
-		if !slices.IsSortedFunc(s.elements, less) { // mostly they are: frontends are
-			slices.SortFunc(s.elements, less)
+		if !slices.IsSortedFunc(s.rows, byGroup) {
+			slices.SortFunc(s.rows, byGroup)
 		}
 		out = append(out, *s)
 	}
 	return out
-}
-
-// has reports whether a set has elements.
-func (b *builder) has(name string) bool {
-	s, ok := b.sets[name]
-	return ok && len(s.elements) > 0
 }

@@ -49,20 +49,20 @@ func few(t dataplane.Table) dataplane.Table {
 // change leads the fake kernel to a layout and requires that it is there then.
 func change(t fataler, k *fake, want layout, between func()) {
 	t.Helper()
-	d, err := difference(want, k.state)
+	d, err := difference(want, k.read())
 	if err == nil {
 		err = k.apply(d, between)
 	}
 	if err != nil {
 		t.Fatalf("apply: %v", err)
 	}
-	left, err := difference(want, k.state)
+	left, err := difference(want, k.read())
 	if err != nil || !left.empty() {
 		t.Fatalf("still to do: %v, %v", left.changes(), err)
 	}
 	for _, s := range want.sets {
-		if n := len(k.sets[s.name].elements); s.kind != clients && n != len(s.elements) {
-			t.Fatalf("set %s has %d elements, want %d", s.name, n, len(s.elements))
+		if n := len(k.held[s.name]); s.kind != clients && n != s.len() {
+			t.Fatalf("set %s has %d elements, want %d", s.name, n, s.len())
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (w watch) check(t fataler, k *fake) {
 		return
 	}
 	known := endpointsOf(w.before, p) + endpointsOf(w.after, p)
-	for fate := range fatesOf(newWalker(k.layout(k.family)).walk(p.on(w.after.Node))) {
+	for fate := range fatesOf(newWalker(k.read().layout(k.family)).walk(p.on(w.after.Node))) {
 		to := strings.TrimSuffix(fate, " masquerade")
 		if !strings.Contains(known, to+"\n") {
 			t.Fatalf("%s: %s between transactions; before %v, after %v", p, fate, was, will)
@@ -155,7 +155,7 @@ func TestOneEndpoint(t *testing.T) {
 			many.Sort()
 			change(t, k, build(many, dataplane.IPv4), func() {})
 			tc.change(&many.Sets[77])
-			d, err := difference(build(many, dataplane.IPv4), k.state)
+			d, err := difference(build(many, dataplane.IPv4), k.read())
 			if err != nil {
 				t.Fatal(err)
 			}

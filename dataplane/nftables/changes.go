@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -9,9 +10,9 @@ import (
 
 // Changes lists the changes of all families in the order in which they take
 // effect.
-func (p *plan) Changes() []dataplane.Change {
+func (ds deltas) Changes() []dataplane.Change {
 	var out []dataplane.Change
-	for _, d := range p.deltas {
+	for _, d := range ds {
 		out = append(out, d.changes()...)
 	}
 	return out
@@ -79,7 +80,7 @@ func (d delta) setChanges(sd setDelta) []dataplane.Change {
 	name := sd.word() + " " + sd.name
 	if sd.isNew {
 		reason := sd.word() + " missing"
-		if n := len(sd.add); n == 1 {
+		if n := len(sd.add) + count(sd.addRows); n == 1 {
 			reason += ", with 1 element"
 		} else if n > 0 {
 			reason += fmt.Sprintf(", with %d elements", n)
@@ -111,6 +112,9 @@ func (d delta) elementChanges(sd setDelta, o dataplane.Op) []dataplane.Change {
 		for _, e := range sd.add {
 			one(e, "element missing", "+ "+text(e))
 		}
+		for e := range each(sd.addRows) {
+			one(e, "element missing", "+ "+text(e))
+		}
 	case dataplane.Remove:
 		for _, e := range sd.remove {
 			one(e, "element not wanted", "- "+text(e))
@@ -137,8 +141,10 @@ func (d delta) service(k kind, e element) string {
 	if len(e.key) < n {
 		return ""
 	}
-	if name, ok := d.services[e.key[:n]]; ok {
-		return name
+	for _, list := range d.frontends {
+		if i, ok := slices.BinarySearchFunc(list, element{key: e.key[:n]}, byKey); ok {
+			return list[i].comment
+		}
 	}
 	return e.comment
 }

@@ -258,9 +258,8 @@ func (s state) layout(f dataplane.Family) layout {
 	l := layout{family: f}
 	for _, name := range slices.Sorted(maps.Keys(s.sets)) {
 		if k, ok := kindOf(f, s.sets[name].shape); ok {
-			elements := slices.Collect(maps.Values(s.sets[name].elements))
-			slices.SortFunc(elements, func(a, b element) int { return strings.Compare(a.key+a.end, b.key+b.end) })
-			l.sets = append(l.sets, set{name: name, kind: k, elements: elements})
+			have := s.sets[name]
+			l.sets = append(l.sets, set{name: name, kind: k, elements: have.sorted()})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.chains)) {

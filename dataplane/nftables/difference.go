@@ -1,7 +1,6 @@
 package nftables
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +20,12 @@ type delta struct {
 	added   bool
 	sets    []setDelta
 	chains  []chainDelta
-	// services names the Service of each frontend, for people.
-	services map[string]string
+	// frontends name the Services, for people: elements of the set of all
+	// frontends, in lists sorted by key.
+	frontends [][]element
+	// rows are the leads of the groups of each map as they are once the changes
+	// were made.
+	rows map[string]map[group]string
 }
 
 func (d delta) empty() bool {
@@ -37,6 +40,12 @@ type setDelta struct {
 	// one that takes its key.
 	add, remove []element
 	replace     [][2]element
+	// addRows are groups of which the kernel has no row.
+	addRows []rows
+}
+
+func (sd *setDelta) empty() bool {
+	return !sd.isNew && !sd.gone && len(sd.add)+len(sd.remove)+len(sd.replace)+len(sd.addRows) == 0
 }
 
 // chainDelta is what has to change in one chain.
@@ -51,7 +60,7 @@ type chainDelta struct {
 
 // difference compares what ought to be with what is. Pure.
 func difference(want layout, have state) (delta, error) {
-	d := delta{family: want.family, services: map[string]string{}}
+	d := delta{family: want.family, rows: map[string]map[group]string{}}
 	ours := have.exists && have.comment == tableComment
 	switch {
 	case want.empty():
@@ -67,16 +76,19 @@ func difference(want layout, have state) (delta, error) {
 		have = state{}
 	}
 	for _, s := range want.sets {
-		if s.name == frontendsSet {
-			for _, e := range s.elements {
-				d.services[e.key] = e.comment
-			}
-		}
 		was, exists := have.sets[s.name]
-		sd := setDelta{set: s, isNew: !exists}
-		sd.compare(s, was)
-		if sd.isNew || len(sd.add)+len(sd.remove)+len(sd.replace) > 0 {
-			sd.elements = nil
+		sd := setDelta{set: set{name: s.name, kind: s.kind, comment: s.comment}, isNew: !exists}
+		switch {
+		case s.kind == clients: // the kernel writes them itself
+		case s.kind.numbered():
+			d.rows[s.name] = sd.compareRows(s, was)
+		default:
+			sd.compare(s.elements, was.elements)
+		}
+		if s.name == frontendsSet {
+			d.frontends = [][]element{s.elements}
+		}
+		if !sd.empty() {
 			d.sets = append(d.sets, sd)
 		}
 	}
@@ -178,118 +190,30 @@ func (d *delta) compareChains(want layout, have state) error {
 }
 
 // compare finds the elements that differ.
-func (sd *setDelta) compare(want set, have setState) {
-	switch want.kind {
-	case clients: // the kernel writes them itself
-	case endpointRows, chainRows:
-		sd.compareRows(want, have)
-	default:
-		left := maps.Clone(have.elements)
-		for _, e := range want.elements {
-			was, ok := left[e.key+e.end]
-			delete(left, e.key+e.end)
-			switch {
-			case !ok:
-				sd.add = append(sd.add, e)
-			case was != e:
-				sd.replace = append(sd.replace, [2]element{was, e})
-			}
+func (sd *setDelta) compare(want []element, have map[string]element) {
+	same := 0
+	for _, e := range want {
+		was, ok := have[e.key+e.end]
+		switch {
+		case !ok:
+			sd.add = append(sd.add, e)
+			continue
+		case was != e:
+			sd.replace = append(sd.replace, [2]element{was, e})
 		}
-		sd.remove = sortedElements(maps.Values(left))
+		same++
 	}
-}
-
-// rowGroup is the rows of one alternative of one frontend: any of them is as
-// good as any other, as long as they are numbered without a gap.
-type rowGroup struct {
-	frontend string
-	alt      uint32
-}
-
-func groupOf(key string) (g rowGroup, at uint32) {
-	frontend, n := splitRow(key)
-	return rowGroup{frontend, n / rowSpan}, n % rowSpan
-}
-
-// compareRows finds the rows that differ. Rows that lead where some row has to
-// lead stay what they are, so that one endpoint more or less is one row, or two.
-func (sd *setDelta) compareRows(want set, have setState) {
-	same := len(have.elements) == len(want.elements)
-	for _, e := range want.elements {
-		if !same {
-			break
-		}
-		same = have.elements[e.key] == e
-	}
-	if same {
+	if same == len(have) {
 		return
 	}
-	groups := map[rowGroup]map[uint32]element{}
-	for _, e := range have.elements {
-		g, at := groupOf(e.key)
-		if groups[g] == nil {
-			groups[g] = map[uint32]element{}
-		}
-		groups[g][at] = e
-	}
-	for first := 0; first < len(want.elements); {
-		g, _ := groupOf(want.elements[first].key)
-		end := first + 1
-		for ; end < len(want.elements); end++ {
-			if next, _ := groupOf(want.elements[end].key); next != g {
-				break
-			}
-		}
-		sd.place(g, want.elements[first:end], groups[g])
-		delete(groups, g)
-		first = end
-	}
-	for _, rows := range groups {
-		sd.remove = slices.AppendSeq(sd.remove, maps.Values(rows))
-	}
-	sd.remove = sortedElements(slices.Values(sd.remove))
-}
-
-// place compares the rows of one group.
-func (sd *setDelta) place(g rowGroup, want []element, have map[uint32]element) {
-	type value struct{ data, chain, comment string }
-	valueOf := func(e element) value { return value{e.data, e.chain, e.comment} }
-	need := map[value]int{}
+	wanted := make(map[string]bool, len(want))
 	for _, e := range want {
-		need[valueOf(e)]++
+		wanted[e.key+e.end] = true
 	}
-	n := uint32(len(want))
-	keep := make([]bool, n)
-	for at := range n {
-		if e, ok := have[at]; ok && need[valueOf(e)] > 0 {
-			need[valueOf(e)]--
-			keep[at] = true
-		}
-	}
-	at := uint32(0)
-	for _, e := range want {
-		if need[valueOf(e)] == 0 {
-			continue
-		}
-		need[valueOf(e)]--
-		for keep[at] {
-			at++
-		}
-		e.key = rowKey(g.frontend, g.alt*rowSpan+at)
-		if was, ok := have[at]; ok {
-			sd.replace = append(sd.replace, [2]element{was, e})
-		} else {
-			sd.add = append(sd.add, e)
-		}
-		at++
-	}
-	for at, e := range have {
-		if at >= n {
+	for key, e := range have {
+		if !wanted[key] {
 			sd.remove = append(sd.remove, e)
 		}
 	}
-}
-
-func sortedElements(seq func(func(element) bool)) []element {
-	return slices.SortedFunc(seq, func(a, b element) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.end, b.end)) })
+	slices.SortFunc(sd.remove, byKey)
 }

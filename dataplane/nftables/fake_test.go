@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,10 +15,27 @@ import (
 type fake struct {
 	family dataplane.Family
 	state
+	// elements of each set, by key and end.
+	held map[string]map[string]element
 }
 
 func newFake(f dataplane.Family) *fake {
-	return &fake{family: f, state: state{sets: map[string]setState{}, chains: map[string]chainState{}}}
+	return &fake{family: f, state: state{sets: map[string]setState{}, chains: map[string]chainState{}},
+		held: map[string]map[string]element{}}
+}
+
+// read returns what the fake holds, as a dump of the kernel tells it.
+func (k *fake) read() state {
+	out := k.state
+	out.sets = map[string]setState{}
+	for name, s := range k.sets {
+		s.empty(k.family)
+		for _, e := range k.held[name] {
+			s.take(found{[]byte(e.key), []byte(e.end), []byte(e.to), []byte(e.comment)})
+		}
+		out.sets[name] = s
+	}
+	return out
 }
 
 // apply makes changes, each a transaction of its own, and calls between after
@@ -46,12 +62,10 @@ func (k *fake) message(kind uint16, b []byte) error {
 	case unix.NFT_MSG_NEWTABLE:
 		k.readTable(b)
 	case unix.NFT_MSG_DELTABLE:
-		k.state = newFake(k.family).state
+		k.state, k.held = newFake(k.family).state, map[string]map[string]element{}
 	case unix.NFT_MSG_NEWSET:
 		k.readSet(b)
-		s := k.sets[name]
-		s.elements = map[string]element{}
-		k.sets[name] = s
+		k.held[name] = map[string]element{}
 	case unix.NFT_MSG_DELSET:
 		return k.deleteSet(name)
 	case unix.NFT_MSG_NEWCHAIN:
@@ -96,14 +110,15 @@ func (k *fake) deleteSet(name string) error {
 		return fmt.Errorf("set %s: not there, or in use", name)
 	}
 	delete(k.sets, name)
+	delete(k.held, name)
 	return nil
 }
 
 func (k *fake) deleteChain(name string) error {
 	used := k.named(name)
-	for _, s := range k.sets {
-		for e := range maps.Values(s.elements) {
-			used = used || e.chain == name
+	for _, elements := range k.held {
+		for _, e := range elements {
+			used = used || e.to == name
 		}
 	}
 	if c, ok := k.chains[name]; !ok || used || len(c.rules) > 0 {
@@ -114,26 +129,28 @@ func (k *fake) deleteChain(name string) error {
 }
 
 func (k *fake) elements(name string, b []byte, deletes bool) error {
-	s, ok := k.sets[name]
+	s, ok := k.held[name]
 	if !ok {
 		return fmt.Errorf("set %s: not there", name)
 	}
-	told := setState{elements: map[string]element{}}
-	told.readElements(b)
-	for key, e := range told.elements {
-		was, exists := s.elements[key]
+	var told []element
+	eachElement(b, func(e found) { told = append(told, e.element()) })
+	toChain := k.sets[name].shape.dataType == typeVerdict
+	for _, e := range told {
+		key := e.key + e.end
+		was, exists := s[key]
 		switch {
 		case deletes && !exists:
 			return fmt.Errorf("set %s: no such element", name)
 		case deletes:
-			delete(s.elements, key)
+			delete(s, key)
 		case exists && was != e:
 			return fmt.Errorf("set %s: element exists", name)
 		default:
-			if _, ok := k.chains[e.chain]; e.chain != "" && !ok {
-				return fmt.Errorf("map %s: no chain %s", name, e.chain)
+			if _, ok := k.chains[e.to]; toChain && !ok {
+				return fmt.Errorf("map %s: no chain %s", name, e.to)
 			}
-			s.elements[key] = e
+			s[key] = e
 		}
 	}
 	return nil

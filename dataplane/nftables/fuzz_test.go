@@ -25,8 +25,11 @@ func FuzzState(f *testing.F) {
 		s.readChain(message)
 		s.readSet(message)
 		s.readRule(dataplane.IPv6, message)
-		set := setState{elements: map[string]element{}}
-		set.readElements(message)
+		for _, k := range []kind{addresses, endpointRows, chainRows} {
+			set := setState{shape: shapeOf(dataplane.IPv4, k)}
+			set.empty(dataplane.IPv4)
+			set.readElements(message)
+		}
 		canonicalExpression(dataplane.IPv4, message)
 		ordersOneByte(message)
 	})

@@ -166,14 +166,14 @@ func note(comment string) []byte {
 }
 
 // commentOf reads what note wrote.
-func commentOf(b []byte) string {
+func commentOf(b []byte) []byte {
 	for len(b) >= 2 && int(b[1]) <= len(b)-2 {
 		if b[0] == 0 && b[1] > 0 {
-			return string(b[2 : 1+b[1]])
+			return b[2 : 1+b[1]]
 		}
 		b = b[2+b[1]:]
 	}
-	return ""
+	return nil
 }
 
 // comment makes a text safe to stand between quotes: nft knows no way to write

@@ -26,6 +26,11 @@ const bufferSize = 4 << 20
 type socket struct {
 	fd   int
 	recv []byte
+	// commits is how many transactions were made.
+	commits uint32
+	// guard is the generation of the kernel's rules that transactions have to
+	// build upon; the kernel refuses them in any other. Zero: in any.
+	guard uint32
 }
 
 func open() (*socket, error) {
@@ -61,17 +66,25 @@ func unsupported(f dataplane.Family, cause error) error {
 
 // frame puts the marks of a transaction around its messages. Without the mark
 // of its end the kernel tries all of it and keeps nothing.
-func (b *batch) frame(keep bool) []byte {
-	mark := func(kind uint16) []byte {
-		out := binary.NativeEndian.AppendUint32(nil, 20)
+func (b *batch) frame(keep bool, guard uint32) []byte {
+	out := make([]byte, 0, len(b.raw)+48)
+	mark := func(kind uint16, attributes int) {
+		out = binary.NativeEndian.AppendUint32(out, uint32(20+attributes))
 		out = binary.NativeEndian.AppendUint16(out, kind)
 		out = binary.NativeEndian.AppendUint16(out, unix.NLM_F_REQUEST)
 		out = append(out, 0, 0, 0, 0, 0, 0, 0, 0, unix.AF_UNSPEC, 0)
-		return binary.BigEndian.AppendUint16(out, unix.NFNL_SUBSYS_NFTABLES)
+		out = binary.BigEndian.AppendUint16(out, unix.NFNL_SUBSYS_NFTABLES)
 	}
-	out := append(mark(unix.NFNL_MSG_BATCH_BEGIN), b.raw...)
+	if guard == 0 {
+		mark(unix.NFNL_MSG_BATCH_BEGIN, 0)
+	} else {
+		mark(unix.NFNL_MSG_BATCH_BEGIN, 8)
+		out = append(binary.NativeEndian.AppendUint16(out, 8), 1, 0) // NFNL_BATCH_GENID
+		out = binary.BigEndian.AppendUint32(out, guard)
+	}
+	out = append(out, b.raw...)
 	if keep {
-		out = append(out, mark(unix.NFNL_MSG_BATCH_END)...)
+		mark(unix.NFNL_MSG_BATCH_END, 0)
 	}
 	return out
 }
@@ -79,13 +92,16 @@ func (b *batch) frame(keep bool) []byte {
 // send gives a transaction to the kernel, which has done all of it, or nothing,
 // when the call returns. Its answers are errors only.
 func (s *socket) send(b *batch, keep bool) error {
-	if err := unix.Sendto(s.fd, b.frame(keep), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if err := unix.Sendto(s.fd, b.frame(keep, s.guard), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("netlink transaction of %d changes: %w", b.count, err)
 	}
 	var first error
 	for {
 		n, _, err := unix.Recvfrom(s.fd, s.recv, unix.MSG_DONTWAIT)
 		if errors.Is(err, unix.EAGAIN) {
+			if first == nil && keep {
+				s.committed()
+			}
 			return first
 		}
 		if err != nil && !errors.Is(err, unix.EINTR) && first == nil {
@@ -98,6 +114,41 @@ func (s *socket) send(b *batch, keep bool) error {
 			return nil
 		})
 	}
+}
+
+// committed counts a transaction that was made.
+func (s *socket) committed() {
+	s.commits++
+	if s.guard != 0 {
+		s.guard = later(s.guard, 1)
+	}
+}
+
+// later is the generation after so many transactions: none has the number zero.
+func later(generation, transactions uint32) uint32 {
+	now := generation + transactions
+	if now < generation || now == 0 {
+		now++
+	}
+	return now
+}
+
+// generation is the number of the kernel's rules, of all tables: every change of
+// any program gives them the next one.
+func (s *socket) generation() (out uint32, err error) {
+	b := newBatch(dataplane.IPv4)
+	b.end(b.begin(unix.NFT_MSG_GETGEN, 0))
+	err = s.ask(b, func(body []byte) {
+		attributes(body, func(kind uint16, data []byte) {
+			if kind == unix.NFTA_GEN_ID {
+				out = number32(data)
+			}
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("generation of nftables: %w", err)
+	}
+	return out, nil
 }
 
 // messages calls visit for each netlink message, until it returns an error.
@@ -152,6 +203,9 @@ func (s *socket) ask(b *batch, visit func([]byte)) error {
 				return errDone
 			}
 			visit(body[4:])
+			if flags&unix.NLM_F_MULTI == 0 {
+				return errDone
+			}
 			return nil
 		})
 		switch {
@@ -195,7 +249,7 @@ func (s *socket) read(ctx context.Context, f dataplane.Family) (state, error) {
 
 func (s *socket) readOnce(f dataplane.Family) (state, error) {
 	st := state{sets: map[string]setState{}, chains: map[string]chainState{}}
-	err := s.ask(request(f, unix.NFT_MSG_GETTABLE, unix.NLM_F_ACK, unix.NFTA_TABLE_NAME, ""), st.readTable)
+	err := s.ask(request(f, unix.NFT_MSG_GETTABLE, 0, unix.NFTA_TABLE_NAME, ""), st.readTable)
 	for _, none := range []error{unix.ENOENT, unix.EINVAL, unix.EOPNOTSUPP, unix.EAFNOSUPPORT} {
 		if errors.Is(err, none) { // no table, or a kernel that has no tables at all
 			return st, nil
@@ -235,12 +289,12 @@ const fewElements = 256
 // that has grown, its list may lack some: then it is read again, until there are
 // as many as the kernel says, or as many as the time before.
 func (s *socket) readSet(f dataplane.Family, name string, set *setState) error {
-	for before := -1; ; before = len(set.elements) {
-		set.elements = make(map[string]element, max(set.count, 0))
+	for before := -1; ; before = set.len() {
+		set.empty(f)
 		if err := s.ask(request(f, unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_TABLE, name), set.readElements); err != nil {
 			return err
 		}
-		n := len(set.elements)
+		n := set.len()
 		switch {
 		case set.count >= 0 && int64(n) == set.count, set.count < 0 && n <= fewElements, n == before && set.count < 0:
 			return nil

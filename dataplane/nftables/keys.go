@@ -29,22 +29,24 @@ func rowKey(frontend string, number uint32) string {
 	return string(binary.NativeEndian.AppendUint32(b, number))
 }
 
-// splitRow takes a row's key apart.
-func splitRow(key string) (frontend string, number uint32) {
-	n := len(key) - 4
-	return key[:n], binary.NativeEndian.Uint32([]byte(key[n:]))
-}
-
-// byRow orders elements by frontend and number, which bytes alone do not.
-func byRow(x, y element) int {
-	f, n := splitRow(x.key)
-	g, m := splitRow(y.key)
-	return cmp.Or(strings.Compare(f, g), cmp.Compare(n, m))
+// byKey orders elements by the bytes of their keys.
+func byKey(x, y element) int {
+	return cmp.Or(strings.Compare(x.key, y.key), strings.Compare(x.end, y.end))
 }
 
 // endpointData is address and port.
-func endpointData(a netip.AddrPort) string {
-	return string(binary.BigEndian.AppendUint16(a.Addr().AsSlice(), a.Port())) + "\x00\x00"
+func endpointData(a netip.AddrPort) string { return string(appendEndpoint(nil, a)) }
+
+// appendEndpoint appends address and port.
+func appendEndpoint(b []byte, a netip.AddrPort) []byte {
+	if a.Addr().Is4() {
+		four := a.Addr().As4()
+		b = append(b, four[:]...)
+	} else {
+		six := a.Addr().As16()
+		b = append(b, six[:]...)
+	}
+	return append(binary.BigEndian.AppendUint16(b, a.Port()), 0, 0)
 }
 
 // addressKey is one address.

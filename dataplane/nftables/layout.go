@@ -1,6 +1,10 @@
 package nftables
 
-import "github.com/toyproxy/toyproxy/dataplane"
+import (
+	"iter"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
 
 // tableName is the name of our table in each family: whatever is in a table of
 // that name is ours.
@@ -60,6 +64,9 @@ const (
 	clients
 )
 
+// numbered reports whether keys end with the number of a row.
+func (k kind) numbered() bool { return k == endpointRows || k == chainRows }
+
 // isMap reports whether elements lead to something.
 func (k kind) isMap() bool { return k == endpointRows || k == chainRows || k == frontendChains }
 
@@ -72,10 +79,32 @@ func (k kind) isData() bool { return k == endpointRows || k == chainRows || k ==
 
 // set is a set or a map with its elements.
 type set struct {
-	name     string
-	kind     kind
-	comment  string
+	name    string
+	kind    kind
+	comment string
+	// elements are those of sets whose keys have no number.
 	elements []element
+	// rows are the elements of the others.
+	rows []rows
+}
+
+// len is the number of elements.
+func (s set) len() int { return len(s.elements) + count(s.rows) }
+
+// all are the elements, one by one.
+func (s set) all() iter.Seq[element] {
+	return func(yield func(element) bool) {
+		for _, e := range s.elements {
+			if !yield(e) {
+				return
+			}
+		}
+		for e := range each(s.rows) {
+			if !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // element is one element of a set or map.
@@ -84,10 +113,9 @@ type element struct {
 	key string
 	// end is the highest key of a range, else empty.
 	end string
-	// data is what an endpointRows element leads to.
-	data string
-	// chain is where elements of maps to chains go.
-	chain string
+	// to is what elements of maps lead to: address and port, or the name of a
+	// chain.
+	to string
 	// comment names the Service.
 	comment string
 }

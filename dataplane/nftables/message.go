@@ -3,6 +3,7 @@ package nftables
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -250,12 +251,12 @@ func (b *batch) element(e element, k kind, deletes bool) {
 	switch {
 	case deletes:
 	case k == endpointRows:
-		b.value(unix.NFTA_SET_ELEM_DATA, e.data)
+		b.value(unix.NFTA_SET_ELEM_DATA, e.to)
 	case k.toChain():
 		d := b.nest(unix.NFTA_SET_ELEM_DATA)
 		v := b.nest(unix.NFTA_DATA_VERDICT)
 		b.number(unix.NFTA_VERDICT_CODE, verdictGoto)
-		b.text(unix.NFTA_VERDICT_CHAIN, e.chain)
+		b.text(unix.NFTA_VERDICT_CHAIN, e.to)
 		b.close(v)
 		b.close(d)
 	}
@@ -282,20 +283,27 @@ func (b *batch) value(kind uint16, data string) {
 
 // elements adds elements to a set, or deletes them, in messages that are as
 // long as the kernel can take.
-func (b *batch) elements(s string, k kind, list []element, deletes bool) {
+func (b *batch) elements(to set, list iter.Seq[element], deletes bool) {
 	kindOf, flags := uint16(unix.NFT_MSG_NEWSETELEM), uint16(unix.NLM_F_CREATE)
 	if deletes {
 		kindOf, flags = unix.NFT_MSG_DELSETELEM, 0
 	}
-	for i := 0; i < len(list); {
-		m := b.begin(kindOf, flags)
-		b.text(unix.NFTA_SET_ELEM_LIST_TABLE, b.table)
-		b.text(unix.NFTA_SET_ELEM_LIST_SET, s)
-		all := b.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		for ; i < len(list) && len(b.raw)-m < elementsSize; i++ {
-			b.element(list[i], k, deletes)
+	message, all := -1, 0
+	end := func() {
+		if message >= 0 {
+			b.close(all)
+			b.end(message)
 		}
-		b.close(all)
-		b.end(m)
 	}
+	for e := range list {
+		if message < 0 || len(b.raw)-message >= elementsSize {
+			end()
+			message = b.begin(kindOf, flags)
+			b.text(unix.NFTA_SET_ELEM_LIST_TABLE, b.table)
+			b.text(unix.NFTA_SET_ELEM_LIST_SET, to.name)
+			all = b.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		}
+		b.element(e, to.kind, deletes)
+	}
+	end()
 }

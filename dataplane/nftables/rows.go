@@ -3,8 +3,8 @@ package nftables
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,51 +55,77 @@ func suffix(alt int) string {
 	if alt == 0 {
 		return ""
 	}
-	return fmt.Sprintf("-alt%d", alt)
+	return "-alt" + strconv.Itoa(alt)
 }
 
 // endpoints adds the rows of a frontend for one of the sets that it chooses
 // from, and leads it there.
 func (b *builder) endpoints(set, key string, alt int) {
+	r, ok := b.leads[set]
 	s, _ := b.table.Set(set)
-	rows := rowsOf(s)
+	if !ok {
+		r = b.rowsFor(s)
+		b.leads[set] = r
+	}
+	r.group = group{key, uint32(alt)}
 	if s.Affinity > 0 {
-		b.sticky(s, rows, key, alt)
+		b.sticky(s, r)
 		return
 	}
 	m := b.sets[endpointsMap]
-	for i, e := range rows {
-		b.add(m, element{key: rowKey(key, uint32(alt*rowSpan+i)), data: endpointData(e.Addr)})
-	}
-	n := len(rows)
-	b.counts[alt][n] = true
+	m.rows = append(m.rows, r)
+	n := uint32(r.len())
+	b.count.shape.add(counted{what: class, alt: uint8(alt), n: n})
 	if n <= mostClasses {
-		b.join(classSet(n, alt), key, fmt.Sprintf("frontends with rows for %d", n))
+		b.join(classSet(n, alt), key, "frontends with rows for ", strconv.Itoa(int(n)))
 		return
 	}
 	b.lead(key, classChain(n, alt), alt)
 }
 
+// rowsFor returns the rows that each frontend has that chooses from a set.
+func (b *builder) rowsFor(s dataplane.EndpointSet) rows {
+	list := rowsOf(s)
+	r := rows{width: widthOf(b.family, endpointRows)}
+	if s.Affinity > 0 {
+		r.width = widthOf(b.family, chainRows)
+	}
+	leads := make([]byte, 0, len(list)*r.width)
+	for i := range list {
+		if s.Affinity > 0 {
+			leads = append(leads, endpointChain(s, list[i].Addr)...)
+		} else {
+			leads = appendEndpoint(leads, list[i].Addr)
+		}
+	}
+	r.leads = string(leads)
+	return r
+}
+
 // lead sends a frontend to a chain by a map.
 func (b *builder) lead(key, chain string, alt int) {
-	b.add(b.declare("chains"+suffix(alt), frontendChains, "frontends with affinity, or many endpoints"), element{key: key, chain: chain})
+	b.add(b.declare("chains"+suffix(alt), frontendChains, "frontends with affinity, or many endpoints"), element{key: key, to: chain})
 }
 
 // classSet names the set of frontends with n rows, classChain the chain that
 // chooses one of n.
-func classSet(n, alt int) string   { return fmt.Sprintf("svc%d%s", n, suffix(alt)) }
-func classChain(n, alt int) string { return fmt.Sprintf("n%d%s", n, suffix(alt)) }
+func classSet(n uint32, alt int) string   { return "svc" + strconv.Itoa(int(n)) + suffix(alt) }
+func classChain(n uint32, alt int) string { return "n" + strconv.Itoa(int(n)) + suffix(alt) }
+
+// altSet names the set of frontends from which a class of sources chooses by an
+// alternative.
+func altSet(alt int, s dataplane.Source) string {
+	return "alt" + strconv.Itoa(alt) + "-" + s.String()
+}
 
 // sticky adds what frontends need whose clients stay with an endpoint: a chain
 // that first looks for the client at every endpoint of the set and then
 // chooses, and a chain for each endpoint that remembers the client.
-func (b *builder) sticky(s dataplane.EndpointSet, rows []dataplane.Endpoint, key string, alt int) {
-	name := "sticky-" + hash(s.Name, fmt.Sprint(alt))
-	b.lead(key, name, alt)
+func (b *builder) sticky(s dataplane.EndpointSet, r rows) {
+	name := "sticky-" + hash(s.Name, strconv.Itoa(int(r.alt)))
+	b.lead(r.frontend, name, int(r.alt))
 	m := b.declare(stickyMap, chainRows, "the endpoints of frontends with affinity, numbered")
-	for i, e := range rows {
-		b.add(m, element{key: rowKey(key, uint32(alt*rowSpan+i)), chain: endpointChain(s, e.Addr)})
-	}
+	m.rows = append(m.rows, r)
 	if _, done := b.chains[name]; done {
 		return
 	}
@@ -107,12 +133,12 @@ func (b *builder) sticky(s dataplane.EndpointSet, rows []dataplane.Endpoint, key
 	for _, e := range s.Endpoints {
 		to, memory := endpointChain(s, e.Addr), "clients-"+endpointHash(s, e.Addr)
 		c.rules = append(c.rules, rule{inSet{fields: []field{source}, set: memory}, goTo(to)})
-		b.declare(memory, clients, comment(fmt.Sprintf("%s at %s", s.Service, e.Addr)))
+		b.declare(memory, clients, comment(s.Service+" at "+e.Addr.String()))
 		b.chains[to] = chain{name: to, comment: comment(s.Service), rules: []rule{
 			{remember{memory, seconds(s.Affinity)}}, {isProtocol(s.Protocol), deliver(e.Addr)},
 		}}
 	}
-	c.rules = append(c.rules, rule{continueBy{pick{uint32(len(rows)), uint32(alt * rowSpan)}, stickyMap}}, rule{drop{}})
+	c.rules = append(c.rules, rule{continueBy{pick{uint32(r.len()), r.alt * rowSpan}, stickyMap}}, rule{drop{}})
 	b.chains[name] = c
 }
 
@@ -124,12 +150,18 @@ func seconds(d time.Duration) time.Duration {
 // endpointChain is the chain of an endpoint that remembers its clients. Sets of
 // one Service, protocol and family share it.
 func endpointChain(s dataplane.EndpointSet, a netip.AddrPort) string {
-	return "to-" + endpointHash(s, a)
+	return endpointPrefix + endpointHash(s, a)
 }
+
+// endpointPrefix begins the names of these chains, before a hash.
+const endpointPrefix = "to-"
 
 func endpointHash(s dataplane.EndpointSet, a netip.AddrPort) string {
 	return hash(s.Service, s.Protocol.String(), a.String())
 }
+
+// hashLength is how long what hash makes is.
+const hashLength = 16
 
 // hash makes a short name of texts.
 func hash(parts ...string) string {

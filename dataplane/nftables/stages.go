@@ -152,12 +152,30 @@ func (sd setDelta) changes() []op {
 			old[i], now[i] = pair[0], pair[1]
 		}
 		out = append(out, func(b *batch) error {
-			b.elements(sd.name, sd.kind, old, true)
-			b.elements(sd.name, sd.kind, now, false)
+			b.elements(sd.set, slices.Values(old), true)
+			b.elements(sd.set, slices.Values(now), false)
+			return nil
+		})
+	}
+	for _, part := range parts(sd.addRows) {
+		out = append(out, func(b *batch) error {
+			b.elements(sd.set, each(part), false)
 			return nil
 		})
 	}
 	return append(out, sd.bulk(sd.add, false)...)
+}
+
+// parts divides groups of rows into parts of about partSize.
+func parts(list []rows) (out [][]rows) {
+	first, n := 0, 0
+	for i, r := range list {
+		if n += r.len(); n >= partSize || i == len(list)-1 {
+			out = append(out, list[first:i+1])
+			first, n = i+1, 0
+		}
+	}
+	return out
 }
 
 // partSize is how many elements are never parted by a transaction's end.
@@ -168,7 +186,7 @@ func (sd setDelta) bulk(list []element, deletes bool) []op {
 	var out []op
 	for part := range slices.Chunk(list, partSize) {
 		out = append(out, func(b *batch) error {
-			b.elements(sd.name, sd.kind, part, deletes)
+			b.elements(sd.set, slices.Values(part), deletes)
 			return nil
 		})
 	}

@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -25,9 +26,35 @@ type setState struct {
 	size  uint32
 	// count is how many elements the kernel says there are; -1: it does not say.
 	count int64
-	// elements by key and end; nil for sets that rules write to.
+	// elements by key and end; nil for sets that rules write to, and for those
+	// that have rows.
 	elements map[string]element
+	// rows are the leads of each group, in steps of width bytes; nil for sets
+	// without rows. See held for odd.
+	rows  map[group][]byte
+	width int
+	odd   map[string]element
+	// found is the number of rows.
+	found int
 }
+
+// empty forgets the elements, and makes room for as many as the kernel says.
+func (set *setState) empty(f dataplane.Family) {
+	room := int(max(set.count, 0))
+	for _, k := range []kind{endpointRows, chainRows} {
+		if set.shape == shapeOf(f, k) {
+			set.rows, set.width, set.odd, set.found = make(map[group][]byte, room/8), widthOf(f, k), map[string]element{}, 0
+			return
+		}
+	}
+	set.elements = make(map[string]element, room)
+}
+
+// len is the number of elements.
+func (set *setState) len() int { return len(set.elements) + set.found }
+
+// group returns the rows of a group.
+func (set *setState) group(g group) held { return held{string(set.rows[g]), set.width, set.odd} }
 
 // chainState is a chain in the kernel.
 type chainState struct {
@@ -76,7 +103,7 @@ func (s *state) readTable(b []byte) {
 		case unix.NFTA_TABLE_FLAGS:
 			s.flags = number32(data)
 		case tableUserData:
-			s.comment = commentOf(data)
+			s.comment = string(commentOf(data))
 		}
 	})
 }
@@ -96,7 +123,7 @@ func (s *state) readChain(b []byte) {
 		case unix.NFTA_CHAIN_POLICY:
 			c.policy = number32(data)
 		case chainUserData:
-			c.comment = commentOf(data)
+			c.comment = string(commentOf(data))
 		case unix.NFTA_CHAIN_HOOK:
 			attributes(data, func(kind uint16, data []byte) {
 				switch kind {
@@ -170,20 +197,59 @@ func (s *state) readRule(f dataplane.Family, b []byte) {
 	}
 }
 
-// readElements takes a message with elements of a set.
-func (set *setState) readElements(b []byte) {
+// found is an element in a message: parts of it.
+type found struct{ key, end, to, comment []byte }
+
+// eachElement calls visit for each element in a message.
+func eachElement(b []byte, visit func(found)) {
 	attributes(b, func(kind uint16, data []byte) {
-		if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-			return
+		if kind == unix.NFTA_SET_ELEM_LIST_ELEMENTS {
+			attributes(data, func(_ uint16, data []byte) { visit(readElement(data)) })
 		}
-		attributes(data, func(_ uint16, data []byte) {
-			e := readElement(data)
-			set.elements[e.key+e.end] = e
-		})
 	})
 }
 
-func readElement(b []byte) (e element) {
+// readElements takes a message with elements of a set.
+func (set *setState) readElements(b []byte) { eachElement(b, set.take) }
+
+// take keeps an element.
+func (set *setState) take(e found) {
+	if set.rows == nil {
+		whole := e.element()
+		set.elements[whole.key+whole.end] = whole
+		return
+	}
+	n := len(e.key) - 4
+	if n < 0 {
+		return
+	}
+	number := binary.NativeEndian.Uint32(e.key[n:])
+	alt, at := number/rowSpan, int(number%rowSpan)*set.width
+	to := e.to
+	if len(to) != set.width || len(e.comment) > 0 || string(to) == zeros[:set.width] {
+		set.odd[string(e.key)] = e.element()
+		to = nil
+	}
+	leads := set.rows[group{string(e.key[:n]), alt}]
+	if len(leads) <= at {
+		const usual = 16 // most have no more rows
+		leads = append(leads, make([]byte, max(at+set.width, usual*set.width, 2*len(leads))-len(leads))...)
+		set.rows[group{string(e.key[:n]), alt}] = leads
+	}
+	place := leads[at : at+set.width]
+	if string(place) == zeros[:set.width] {
+		set.found++
+	}
+	for i := copy(place, to); i < len(place); i++ { // odd ones lead to what no row leads to
+		place[i] = 0xff
+	}
+}
+
+func (e found) element() element {
+	return element{key: string(e.key), end: string(e.end), to: string(e.to), comment: string(e.comment)}
+}
+
+func readElement(b []byte) (e found) {
 	attributes(b, func(kind uint16, data []byte) {
 		switch kind {
 		case unix.NFTA_SET_ELEM_KEY:
@@ -195,36 +261,36 @@ func readElement(b []byte) (e element) {
 		case unix.NFTA_SET_ELEM_DATA:
 			attributes(data, func(kind uint16, data []byte) {
 				if kind == unix.NFTA_DATA_VALUE {
-					e.data = string(data)
+					e.to = data
 					return
 				}
-				e.chain = readVerdict(data)
+				e.to = readVerdict(data)
 			})
 		}
 	})
 	return e
 }
 
-func readValue(b []byte) (out string) {
-	attributes(b, func(_ uint16, data []byte) { out = string(data) })
+func readValue(b []byte) (out []byte) {
+	attributes(b, func(_ uint16, data []byte) { out = data })
 	return out
 }
 
 // readVerdict returns the chain that a verdict goes to; what is no goto, in
 // words that no chain is called.
-func readVerdict(b []byte) string {
+func readVerdict(b []byte) []byte {
 	var code uint32
-	var chain string
+	var chain []byte
 	attributes(b, func(kind uint16, data []byte) {
 		switch kind {
 		case unix.NFTA_VERDICT_CODE:
 			code = number32(data)
 		case unix.NFTA_VERDICT_CHAIN:
-			chain = cText(data)
+			chain = bytes.TrimSuffix(data, []byte{0})
 		}
 	})
 	if code != verdictGoto {
-		return fmt.Sprintf("(verdict %d) %s", int32(code), chain)
+		return fmt.Appendf(nil, "(verdict %d) %s", int32(code), chain)
 	}
 	return chain
 }

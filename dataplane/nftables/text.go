@@ -52,14 +52,12 @@ func (l layout) writeSet(b *strings.Builder, s set) {
 	if s.comment != "" {
 		fmt.Fprintf(b, "\t\tcomment \"%s\"\n", s.comment)
 	}
-	for i, e := range s.elements {
-		start := ",\n\t\t\t     "
-		if i == 0 {
-			start = "\t\telements = { "
-		}
+	start := "\t\telements = { "
+	for e := range s.all() {
 		b.WriteString(start + elementText(l.family, s.kind, e))
+		start = ",\n\t\t\t     "
 	}
-	if len(s.elements) > 0 {
+	if s.len() > 0 {
 		b.WriteString(" }\n")
 	}
 	b.WriteString("\t}\n")
@@ -94,10 +92,10 @@ func elementText(f dataplane.Family, k kind, e element) string {
 	out := keyText(f, k, e)
 	switch {
 	case k == endpointRows:
-		to := reader{f, e.data}
+		to := reader{f, e.to}
 		out += fmt.Sprintf(" : %s . %d", to.address(), to.port())
 	case k.toChain():
-		out += " : goto " + e.chain
+		out += " : goto " + e.to
 	}
 	if e.comment != "" {
 		out = fmt.Sprintf("%s comment \"%s\"", out, e.comment)

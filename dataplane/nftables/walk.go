@@ -75,8 +75,8 @@ func newWalker(l layout) *walker {
 		}
 	}
 	for _, s := range l.sets {
-		w.sets[s.name] = make(map[string]element, len(s.elements))
-		for _, e := range s.elements {
+		w.sets[s.name] = make(map[string]element, s.len())
+		for e := range s.all() {
 			w.sets[s.name][e.key] = e
 		}
 		if s.kind == ranges {
@@ -246,7 +246,7 @@ func (w *walker) lead(s statement, at part) (part, bool) {
 		if !ok {
 			return at, true
 		}
-		w.goTo(e.chain, at)
+		w.goTo(e.to, at)
 	case deliverBy:
 		return w.lots(s.pick, s.in, endpointRows, at)
 	case continueBy:
@@ -293,10 +293,10 @@ func (w *walker) lots(p pick, in string, k kind, at part) (part, bool) {
 		w.trace.Take(dataplane.Step{Hook: w.hook, Chain: "map " + in, Rule: elementText(w.family, k, e), Share: one.share,
 			Subject: dataplane.AboutChoice, Why: fmt.Sprintf("the row of number %d", p.offset+i)})
 		if k == chainRows {
-			w.goTo(e.chain, one)
+			w.goTo(e.to, one)
 			continue
 		}
-		to := reader{w.family, e.data}
+		to := reader{w.family, e.to}
 		w.deliver(netip.AddrPortFrom(to.address(), to.port()), one)
 	}
 	at.share *= float64(missing) / float64(p.count)

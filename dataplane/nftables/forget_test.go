@@ -1,0 +1,168 @@
+package nftables
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// oneMore is a delta that adds a Service to small.
+func oneMore() dataplane.Delta {
+	d := dataplane.Delta{Before: dataplane.Table{Node: testNode()}, After: dataplane.Table{Node: testNode()}}
+	clusterIP(&d.After, "default/more", "10.96.0.77:80", dataplane.TCP, "10.244.0.11:8080")
+	return d
+}
+
+// TestForgets proves that a follower does not go on when what it remembers is not
+// what matters.
+func TestForgets(t *testing.T) {
+	nodePort := func(service, at string, k dataplane.Kind) dataplane.Table {
+		out := dataplane.Table{Node: testNode()}
+		clusterIP(&out, service, at, dataplane.TCP, "10.244.0.11:8080")
+		out.Frontends[0].Kind = k
+		return out
+	}
+	join := func(tables ...dataplane.Table) dataplane.Table {
+		out := dataplane.Table{Node: testNode()}
+		for _, t := range tables {
+			out.Frontends, out.Sets = append(out.Frontends, t.Frontends...), append(out.Sets, t.Sets...)
+		}
+		out.Sort()
+		return out
+	}
+	none := dataplane.Table{Node: testNode()}
+	moved := oneMore()
+	moved.After.Node.Addrs = moved.After.Node.Addrs[:1]
+	longer := join(small())
+	longer.Sets[0].Endpoints = append(longer.Sets[0].Endpoints[:1:1], dataplane.Endpoint{Addr: netip.MustParseAddrPort("10.244.9.9:1"), Weight: 1})
+	port, own := nodePort("default/np", "0.0.0.0:30080", dataplane.NodePort), nodePort("default/own", "192.0.2.1:30080", dataplane.ExternalIP)
+	for _, tc := range []struct {
+		name  string
+		table dataplane.Table
+		d     dataplane.Delta
+		want  string
+	}{
+		{"node", small(), moved, "facts about the node"},
+		{"Services that are not there", small(), dataplane.Delta{Before: oneMore().After, After: none}, "not known"},
+		{"more endpoints than there are", nodePort("default/x", "10.96.0.10:80", dataplane.ClusterIP), dataplane.Delta{Before: join(small()), After: none}, "not known"},
+		{"a NodePort of another loses an address", join(port), dataplane.Delta{Before: none, After: own}, "the NodePort 30080"},
+		{"a NodePort of another gains an address", join(port, own), dataplane.Delta{Before: own, After: none}, "the NodePort 30080"},
+		{"a NodePort beside another's own", own, dataplane.Delta{Before: none, After: port}, ""},
+		{"both", none, dataplane.Delta{Before: none, After: join(port, own)}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLab(t, lab.WithPods(0))
+			l.Node.Do(func() {
+				b := New(Config{})
+				f := b.Follow().(*follower)
+				defer f.Close()
+				applied(t)(f.Plan(t.Context(), tc.table))
+				p, err := f.PlanChange(t.Context(), tc.d)
+				if tc.want != "" {
+					checkForgotten(t, err, tc.want)
+					_, err = f.PlanChange(t.Context(), oneMore())
+					checkForgotten(t, err, "no plan was applied yet")
+					return
+				}
+				applied(t)(p, err)
+				checkChanges(t, planOf(t, b, join(tc.table, tc.d.After)), nil)
+			})
+		})
+	}
+}
+
+// applied returns a function that applies a plan.
+func applied(t *testing.T) func(dataplane.Plan, error) {
+	return func(p dataplane.Plan, err error) {
+		t.Helper()
+		if err == nil {
+			err = p.Apply(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func checkForgotten(t *testing.T, err error, why string) {
+	t.Helper()
+	if !errors.Is(err, dataplane.ErrForgotten) || !strings.Contains(err.Error(), why) {
+		t.Fatalf("error %v, want one that says that all is forgotten: %s", err, why)
+	}
+}
+
+// TestForgetsPlans proves that plans that were not applied, or not in their
+// order, end the memory.
+func TestForgetsPlans(t *testing.T) {
+	l := newLab(t, lab.WithPods(0))
+	l.Node.Do(func() {
+		b := New(Config{})
+		f := b.Follow().(*follower)
+		defer f.Close()
+		_, err := f.PlanChange(t.Context(), oneMore())
+		checkForgotten(t, err, "no plan was applied yet")
+		first, err := f.Plan(t.Context(), small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.PlanChange(t.Context(), oneMore())
+		checkForgotten(t, err, "the last plan was not applied")
+		applied(t)(f.Plan(t.Context(), small()))
+		p, err := f.PlanChange(t.Context(), oneMore())
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied(t)(first, nil) // overtaken twice
+		checkForgotten(t, p.Apply(t.Context()), "overtaken")
+		applied(t)(f.Plan(t.Context(), small()))
+		p, err = f.PlanChange(t.Context(), oneMore())
+		for range 2 { // twice is no harm
+			applied(t)(p, err)
+		}
+		applied(t)(f.PlanChange(t.Context(), dataplane.Delta{}))
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.PlanChange(t.Context(), oneMore())
+		checkForgotten(t, err, "no plan was applied yet")
+		applied(t)(f.Plan(t.Context(), small()))
+	})
+}
+
+// TestForgetsForeignChanges proves that a follower notices whatever another
+// program does to rules, before it plans and before it writes.
+func TestForgetsForeignChanges(t *testing.T) {
+	l := newLab(t, lab.WithPods(0))
+	foreign := func() { l.Node.Run("nft", "add table ip foreign; delete table ip foreign") }
+	l.Node.Do(func() {
+		b := New(Config{})
+		f := b.Follow().(*follower)
+		defer f.Close()
+		applied(t)(f.Plan(t.Context(), small()))
+		foreign()
+		_, err := f.PlanChange(t.Context(), oneMore())
+		checkForgotten(t, err, "another program")
+		p, err := f.Plan(t.Context(), dataplane.Table{Node: testNode()})
+		foreign()
+		applied(t)(p, err)
+		_, err = f.PlanChange(t.Context(), oneMore())
+		checkForgotten(t, err, "no plan was applied yet, or the last one failed")
+		applied(t)(f.Plan(t.Context(), small()))
+		before := listed(t, l.Node)
+		p, err = f.PlanChange(t.Context(), oneMore())
+		if err != nil {
+			t.Fatal(err)
+		}
+		foreign()
+		checkForgotten(t, p.Apply(t.Context()), "another program")
+		if diff := cmp.Diff(before, listed(t, l.Node)); diff != "" {
+			t.Errorf("refused, and yet written:\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package nftables
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// what is a kind of thing that is counted.
+type what uint8
+
+const (
+	// members are the elements of the set called name, without which it is not
+	// there; those of the set of allowed sources are the frontends that ask it.
+	members what = iota
+	// class are the frontends with n rows, in alternative alt.
+	class
+	// someFrontend are all frontends, apartFrontend those that treat the node
+	// not as Pods.
+	someFrontend
+	apartFrontend
+	// dialledAddress are the frontends on addr, which is in a Service range.
+	dialledAddress
+	// localEndpoint are the endpoints with addr, on this node.
+	localEndpoint
+	// nodePort are the NodePorts of protocol alt and port n.
+	nodePort
+	// ownPort are the frontends of protocol alt and port n on addr of the node,
+	// which is no NodePort's there then.
+	ownPort
+	// clientSet is the set of clients called name.
+	clientSet
+)
+
+// counted is a thing that is counted. Which fields there are is said by what.
+type counted struct {
+	what what
+	alt  uint8
+	n    uint32
+	name string
+	addr netip.Addr
+}
+
+// tally says how often things are there. None is there less than once.
+type tally map[counted]int
+
+// add counts one more, and returns how many there are then.
+func (t tally) add(c counted) int {
+	n := t[c] + 1
+	t[c] = n
+	return n
+}
+
+// sum adds the counts of another tally, times a factor.
+func (t tally) sum(o tally, factor int) {
+	for c, n := range o {
+		if now := t[c] + factor*n; now != 0 {
+			t[c] = now
+		} else {
+			delete(t, c)
+		}
+	}
+}
+
+// tallies count what frontends and sets of several Services have in common.
+type tallies struct {
+	// shape is what the chains that they share depend on.
+	shape tally
+	// elements is what elements, and sets of single Services, depend on.
+	elements tally
+}
+
+// countFrontend counts a frontend as the table has it: a NodePort once.
+func (b *builder) countFrontend(fe *dataplane.Frontend) {
+	b.count.shape.add(counted{what: someFrontend})
+	if setApart(*fe) {
+		b.count.shape.add(counted{what: apartFrontend})
+	}
+	door := counted{what: nodePort, alt: uint8(fe.Protocol), n: uint32(fe.Port)}
+	if fe.Kind != dataplane.NodePort {
+		if !slices.Contains(b.node.Addrs, fe.Addr) {
+			return
+		}
+		door.what, door.addr = ownPort, fe.Addr
+	}
+	b.count.elements.add(door)
+}
+
+// countMembers counts what the sets hold, and everything about the frontends.
+func (b *builder) countMembers() {
+	for i := range b.table.Frontends {
+		b.countFrontend(&b.table.Frontends[i])
+	}
+	for name, s := range b.sets {
+		switch {
+		case s.kind == clients:
+			b.count.elements[counted{what: clientSet, name: name}] = 1
+		case !s.alwaysThere():
+			b.count.shape[counted{what: members, name: name}] = s.len()
+			if name == allowedSet {
+				b.count.shape[counted{what: members, name: name}] = b.sets[restrictedSet].len()
+			}
+		}
+	}
+}
+
+// alwaysThere reports whether a set is there also without elements.
+func (s set) alwaysThere() bool {
+	switch s.name {
+	case frontendsSet, clusterIPsSet, endpointsMap, hairpinSet:
+		return true
+	}
+	return false
+}
