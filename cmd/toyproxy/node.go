@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/balance"
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -120,6 +121,9 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	p, err := a.Plan(cmd.Context(), in)
 	if err != nil {
 		return nil, err
+	}
+	if own, err := linkAddresses(); err == nil && !sc.pod {
+		p.Problems = append(p.Problems, located(balance.HiddenServers(p.Table, p.Objects.Services, own, servers()), in)...)
 	}
 	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why}, nil
 }
