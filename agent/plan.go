@@ -185,17 +185,16 @@ func (p *Plan) ReadFlows(ctx context.Context) error {
 	if p.agent.Flows == nil {
 		return nil
 	}
-	plan, err := staleFlows(ctx, p.agent.Flows, p.Table)
+	plan, err := staleFlows(p.agent.Flows.Plan(ctx, p.Table))
 	if err == nil {
 		p.Flows = plan
 	}
 	return err
 }
 
-// staleFlows plans the removal of the flows that a table makes stale. Where the
-// kernel cannot list its flows the plan has no changes, and a remark.
-func staleFlows(ctx context.Context, f Flows, t dataplane.Table) (dataplane.Plan, error) {
-	plan, err := f.Plan(ctx, t)
+// staleFlows makes of what planning the removal of stale flows gave, where the
+// kernel cannot list its flows, a plan without changes that remarks on it.
+func staleFlows(plan dataplane.Plan, err error) (dataplane.Plan, error) {
 	switch {
 	case errors.Is(err, dataplane.ErrUnsupported):
 		return unknownFlows{err.Error()}, nil

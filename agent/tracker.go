@@ -36,7 +36,7 @@ import (
 type Tracker struct {
 	config   Node
 	follower dataplane.Follower
-	flows    Flows
+	flows    FollowedFlows
 
 	index *endpoints.Index
 	// here is the Node object of this node; nil if there is none.
@@ -47,29 +47,15 @@ type Tracker struct {
 	ledger *balance.Ledger
 	// behind: the table has changes that the follower was not told of.
 	behind bool
-	// unswept: flows may have become stale since they were last looked at.
+	// unswept: flows may have become stale, and no pass has come so far as to
+	// remove them.
 	unswept bool
 }
 
 // NewTracker returns a tracker that knows no objects yet. Flows may be nil:
 // then stale flows stay.
-func NewTracker(node Node, follower dataplane.Follower, flows Flows) *Tracker {
+func NewTracker(node Node, follower dataplane.Follower, flows FollowedFlows) *Tracker {
 	return &Tracker{config: node, follower: follower, flows: flows, index: endpoints.New(), behind: true}
-}
-
-// Pass is what there is to do after some events: a plan, which is to be applied
-// before the next one is made. Its Changes are those of the rules.
-type Pass struct {
-	dataplane.Plan
-	// Whole says that all of the kernel was compared with the whole table.
-	Whole bool
-	// Touched names the Services whose frontends, endpoints or problems may be
-	// others than before; of all, when the node has changed.
-	Touched []types.NamespacedName
-	// Flows is the removal of stale flows, which Apply fills in once the rules
-	// stand; it has no part in Changes.
-	Flows   dataplane.Plan
-	tracker *Tracker
 }
 
 // Update takes the events of a store, which may be none, and plans what they
@@ -86,8 +72,7 @@ func (t *Tracker) Update(ctx context.Context, events []cluster.Event) (*Pass, er
 		return t.planWhole(ctx, p)
 	}
 	delta, touched := t.ledger.Update(t.parts(touched))
-	p.Touched = touched
-	t.unswept = t.unswept || !delta.Empty()
+	p.Touched, p.delta = touched, delta
 	if t.behind {
 		return t.planWhole(ctx, p)
 	}
@@ -100,6 +85,7 @@ func (t *Tracker) Update(ctx context.Context, events []cluster.Event) (*Pass, er
 		return nil, fmt.Errorf("plan of the change of %d Services: %w", len(touched), err)
 	}
 	p.Plan, t.behind = plan, false
+	p.sweep = t.sweepAfter(delta)
 	return p, nil
 }
 
@@ -168,7 +154,6 @@ func (t *Tracker) begin() []types.NamespacedName {
 	slices.SortFunc(names, compareNames)
 	parts, _ := t.parts(names)
 	t.ledger = balance.NewLedger(t.node, parts)
-	t.unswept = true
 	return names
 }
 
@@ -191,35 +176,9 @@ func (t *Tracker) planWhole(ctx context.Context, p *Pass) (*Pass, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan of the rules: %w", err)
 	}
-	p.Plan, p.Whole, t.behind, t.unswept = plan, true, false, true
+	p.Plan, p.Whole, p.sweep, t.behind, t.unswept = plan, true, sweepAll, false, true
 	return p, nil
 }
-
-// Apply makes the changes, and then removes the flows that are stale. What fails
-// is done by the next pass. Flows that cannot be removed do not undo the rules.
-func (p *Pass) Apply(ctx context.Context) error {
-	t := p.tracker
-	if t.flows == nil || !t.unswept && len(p.Plan.Changes()) == 0 {
-		return p.Plan.Apply(ctx)
-	}
-	t.unswept = true
-	table := t.ledger.Table()
-	expected := t.flows.Expect(ctx, table)
-	if err := p.Plan.Apply(ctx); err != nil {
-		return errors.Join(expected, err)
-	}
-	flows, err := staleFlows(ctx, t.flows, table)
-	if err != nil {
-		return errors.Join(expected, err)
-	}
-	p.Flows = flows
-	err = errors.Join(expected, flows.Apply(ctx))
-	t.unswept = err != nil
-	return err
-}
-
-// Remarks lists what the rules and the flows have to tell.
-func (p *Pass) Remarks() []string { return dataplane.Plans{p.Plan, p.Flows}.Remarks() }
 
 func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

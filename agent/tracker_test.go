@@ -245,8 +245,9 @@ func TestTrackerLosesNothing(t *testing.T) {
 func TestTrackerSweepsFlows(t *testing.T) {
 	var d diary
 	v, m := newVillage(3), &mirror{}
-	tr := NewTracker(trackerNode(), m, &flows{diary: &d})
+	tr := NewTracker(trackerNode(), m, followedFlows{flows{diary: &d}, nil})
 	swept := []string{"expect flows", "read flows", "remove flows"}
+	changed := []string{"expect flows", "read flows of default/svc-00000", "remove flows"}
 	check := func(what string, want []string) {
 		t.Helper()
 		if !slices.Equal(d.lines, want) {
@@ -257,7 +258,9 @@ func TestTrackerSweepsFlows(t *testing.T) {
 	follow(t, tr, v.events())
 	check("first pass", swept)
 	follow(t, tr, v.ready(1, corev1.ConditionFalse))
-	check("a change", swept)
+	check("a change", changed)
+	follow(t, tr, v.ready(1, corev1.ConditionFalse))
+	check("no change", nil)
 	m.refuse.apply = errors.New("refused")
 	if p, err := tr.Update(t.Context(), v.ready(1, corev1.ConditionTrue)); err != nil || p.Apply(t.Context()) == nil {
 		t.Fatal(err)
@@ -265,14 +268,31 @@ func TestTrackerSweepsFlows(t *testing.T) {
 	check("rules refused", swept[:1])
 	follow(t, tr, nil)
 	check("the pass after it", swept)
-	tr.flows = flows{&d, errors.New("no answer")}
+	tr.flows = followedFlows{flows{diary: &d}, errors.New("no answer")}
 	if p, err := tr.Update(t.Context(), v.ready(2, corev1.ConditionFalse)); err != nil || p.Apply(t.Context()) == nil {
 		t.Fatal(err)
 	}
-	check("unreadable", swept[:2])
-	tr.flows = flows{diary: &d}
+	check("unreadable", changed[:2])
+	tr.flows = followedFlows{flows{diary: &d}, fmt.Errorf("journal: %w", dataplane.ErrForgotten)}
 	follow(t, tr, v.ready(2, corev1.ConditionFalse))
 	check("the pass after it, without a change", swept)
+	follow(t, tr, v.ready(2, corev1.ConditionTrue))
+	check("a whole look is asked for", slices.Concat(changed[:2], swept[1:]))
+}
+
+// followedFlows notes which Service a change is of.
+type followedFlows struct {
+	flows
+	err error
+}
+
+func (f followedFlows) PlanChange(_ context.Context, d dataplane.Delta, now dataplane.View) (dataplane.Plan, error) {
+	fe := d.After.Frontends[0]
+	f.diary.note("read flows of " + fe.Service)
+	if again, ok := now.Frontend(fe.Key); !ok || again.Service != fe.Service {
+		f.diary.note("the view is not that of the change")
+	}
+	return deed{f.diary, "remove flows", nil}, f.err
 }
 
 // BenchmarkTracker is one changed Pod, from its event to the plan of the

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -52,6 +54,32 @@ func (l *Ledger) owner(key dataplane.Key) claim {
 		return list[0]
 	}
 	return claim{}
+}
+
+// Frontend returns the frontend of the table with that key. With Set it makes a
+// Ledger a dataplane.View.
+func (l *Ledger) Frontend(key dataplane.Key) (dataplane.Frontend, bool) {
+	owner := l.owner(key)
+	if owner.of == nil {
+		return dataplane.Frontend{}, false
+	}
+	return owner.of.part.Frontends[owner.at], true
+}
+
+// Set returns the endpoint set of the table with that name, which begins with
+// that of its Service.
+func (l *Ledger) Set(name string) (dataplane.EndpointSet, bool) {
+	namespace, rest, _ := strings.Cut(name, "/")
+	service, _, _ := strings.Cut(rest, "/")
+	service, _, _ = strings.Cut(service, ":")
+	if a := l.accounts[types.NamespacedName{Namespace: namespace, Name: service}]; a != nil {
+		for _, s := range a.given.sets {
+			if s.Name == name {
+				return s, true
+			}
+		}
+	}
+	return dataplane.EndpointSet{}, false
 }
 
 // problems returns those of a part, and what is wrong with its claims.

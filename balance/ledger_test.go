@@ -125,6 +125,7 @@ func TestLedgerFollows(t *testing.T) {
 			if diff := sameTable(applied(t, before, d), after); diff != "" {
 				t.Fatalf("(-table with the change +table after it):\n%s", diff)
 			}
+			checkView(t, after, w.ledger)
 			checkWhole(t, before, d.Before, d)
 			checkWhole(t, after, d.After, d)
 			for name, now := range w.problems() {
@@ -137,6 +138,26 @@ func TestLedgerFollows(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkView: whoever asks the ledger hears what the table says.
+func checkView(t *rapid.T, table dataplane.Table, l *balance.Ledger) {
+	for _, fe := range table.Frontends {
+		if got, ok := l.Frontend(fe.Key); !ok || got.Service != fe.Service || got.Routes != fe.Routes {
+			t.Fatalf("the ledger has at %s %v, the table %v", fe.Key, got, fe)
+		}
+	}
+	for _, s := range table.Sets {
+		if got, ok := l.Set(s.Name); !ok || !slices.Equal(got.Endpoints, s.Endpoints) {
+			t.Fatalf("the ledger has as set %s %v, the table %v", s.Name, got, s)
+		}
+	}
+	var _ dataplane.View = l
+	_, served := l.Frontend(dataplane.Key{Port: 7})
+	_, made := l.Set("default/a:none/tcp/IPv4/cluster")
+	if served || made {
+		t.Fatal("the ledger has what the table does not have")
+	}
 }
 
 // checkWhole: of the Services that a change touches one side has all that the

@@ -23,6 +23,14 @@ func (d Delta) Empty() bool {
 	return len(d.Before.Frontends)+len(d.After.Frontends)+len(d.Before.Sets)+len(d.After.Sets) == 0
 }
 
+// View answers for a table that need not be made for it; a Table is one itself.
+type View interface {
+	// Frontend returns the frontend with that key.
+	Frontend(Key) (Frontend, bool)
+	// Set returns the endpoint set of that name.
+	Set(name string) (EndpointSet, bool)
+}
+
 // Incremental is a Backend that can follow a table as it changes.
 type Incremental interface {
 	Backend

@@ -28,12 +28,16 @@ func New(c Config) *Cleaner { return &Cleaner{c} }
 // errDamaged is wrapped when a journal cannot be understood.
 var errDamaged = errors.New("damaged journal of frontends")
 
-// Expect notes the destinations of a table before its rules are written, so that
-// their flows are known for ours however the pass ends. It writes only what is
-// not noted yet.
+// Expect notes the destinations of a table, or of what a change adds to it, before
+// its rules are written, so that their flows are known for ours however the pass
+// ends. It writes only what is not noted yet.
 func (c *Cleaner) Expect(ctx context.Context, t dataplane.Table) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("journal of frontends: %w", err)
+	}
+	brought := destinations(t)
+	if len(brought) == 0 {
+		return nil
 	}
 	noted, err := readJournal(c.config.Journal)
 	if errors.Is(err, errDamaged) {
@@ -42,7 +46,7 @@ func (c *Cleaner) Expect(ctx context.Context, t dataplane.Table) error {
 	if err != nil {
 		return err
 	}
-	want := tidy(append(slices.Clone(noted), destinations(t)...))
+	want := tidy(append(slices.Clone(noted), brought...))
 	if slices.Equal(noted, want) {
 		return nil
 	}
@@ -64,26 +68,69 @@ func (c *Cleaner) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, 
 	}
 	p.rewrite = err != nil || !slices.Equal(noted, p.keep)
 	w := Wanted{Table: t, Virtual: c.config.Virtual, Former: noted}
+	p.findings, err = find(ctx, w, families(w), needsLocal(t))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// PlanChange is Plan after a change of a table whose flows were looked at before:
+// it costs nothing for the frontends that the change does not name. Now is the
+// table with the change. An error that wraps dataplane.ErrForgotten says that
+// Plan is needed.
+func (c *Cleaner) PlanChange(ctx context.Context, d dataplane.Delta, now dataplane.View) (dataplane.Plan, error) {
+	p := &plan{journal: c.config.Journal}
+	noted, err := readJournal(c.config.Journal)
+	if errors.Is(err, errDamaged) {
+		return nil, fmt.Errorf("%w: %w", dataplane.ErrForgotten, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := Wanted{Table: dataplane.Table{Node: d.After.Node}, View: now, Virtual: c.config.Virtual, Former: noted}
+	p.keep = slices.DeleteFunc(slices.Clone(noted), w.leaves(destinations(d.Before)))
+	p.rewrite = len(noted) != len(p.keep)
+	changed := Wanted{Table: dataplane.Table{Frontends: slices.Concat(d.Before.Frontends, d.After.Frontends)}}
+	p.findings, err = find(ctx, w, families(changed), true)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// leaves tells of destinations whether they are among these and no frontend is
+// there any more.
+func (w Wanted) leaves(these []dataplane.Key) func(dataplane.Key) bool {
+	j, had := newJudge(w), set(these)
+	return func(k dataplane.Key) bool {
+		_, ok := j.frontend(k)
+		return had[k] && !ok
+	}
+}
+
+// find reads the kernel's flows of some families and returns the stale ones;
+// local says that the node's addresses have to be known for that.
+func find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]Finding, error) {
 	k, err := openKernel()
 	if err != nil {
 		return nil, err
 	}
 	defer k.close()
 	var flows []Flow
-	for _, f := range families(w) {
+	for _, f := range of {
 		list, err := k.flows(ctx, f)
 		if err != nil {
 			return nil, err
 		}
 		flows = append(flows, list...)
 	}
-	if len(flows) > 0 && needsLocal(t) {
+	if len(flows) > 0 && local {
 		if w.Local, err = localAddrs(); err != nil {
 			return nil, err
 		}
 	}
-	p.findings = Stale(w, flows)
-	return p, nil
+	return Stale(w, flows), nil
 }
 
 // families lists those in which a flow could be stale.

@@ -11,6 +11,9 @@ import (
 // Wanted is what decides whether a flow is right.
 type Wanted struct {
 	Table dataplane.Table
+	// View, when not nil, has the frontends and sets instead of Table, of which
+	// only the Node counts then.
+	View dataplane.View
 	// Virtual: IPVS does the translation. Otherwise flows that it translated
 	// under an earlier table are stale: nobody translates them any more.
 	Virtual bool
@@ -32,7 +35,7 @@ func Stale(w Wanted, flows []Flow) []Finding {
 	if len(flows) == 0 {
 		return nil
 	}
-	j := judge{Wanted: w, local: set(w.Local), node: set(w.Table.Node.Addrs), former: set(w.Former)}
+	j := newJudge(w)
 	var out []Finding
 	for _, f := range flows {
 		if f.Protocol != dataplane.UDP && !f.Opening {
@@ -48,8 +51,17 @@ func Stale(w Wanted, flows []Flow) []Finding {
 // judge is Wanted, with its lists made ready for look-ups.
 type judge struct {
 	Wanted
+	view        dataplane.View
 	local, node map[netip.Addr]bool
 	former      map[dataplane.Key]bool
+}
+
+func newJudge(w Wanted) judge {
+	j := judge{Wanted: w, view: w.View, local: set(w.Local), node: set(w.Table.Node.Addrs), former: set(w.Former)}
+	if j.view == nil {
+		j.view = w.Table
+	}
+	return j
 }
 
 func set[T comparable](list []T) map[T]bool {
@@ -82,10 +94,10 @@ func (j judge) frontend(k dataplane.Key) (dataplane.Frontend, bool) {
 	if k.Addr.IsUnspecified() {
 		return dataplane.Frontend{}, false
 	}
-	fe, ok := j.Table.Frontend(k)
+	fe, ok := j.view.Frontend(k)
 	if !ok && j.node[k.Addr] {
 		k.Addr = unspecified(dataplane.FamilyOf(k.Addr))
-		fe, ok = j.Table.Frontend(k)
+		fe, ok = j.view.Frontend(k)
 	}
 	return fe, ok
 }
@@ -117,7 +129,7 @@ func (j judge) atFrontend(fe dataplane.Frontend, f Flow) string {
 
 // atSet returns why a flow that is to go to an endpoint of a set is stale.
 func (j judge) atSet(name string, class dataplane.Source, f Flow) string {
-	s, ok := j.Table.Set(name)
+	s, ok := j.view.Set(name)
 	if !ok {
 		return "" // no table has such a route; a mistake must not cost flows
 	}
