@@ -5,6 +5,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 )
@@ -15,12 +16,17 @@ import (
 func (f *nodeFlags) leftovers(used backendName, sc scope) []agent.Leftover {
 	switch used {
 	case backendNftables:
-		return []agent.Leftover{rulesLeftover{f.newBackend(backendIPVS, sc), f.newBackend(backendIPTables, sc)}}
+		return []agent.Leftover{rulesLeftover{f.newBackend(backendIPVS, sc), f.newBackend(backendIPTables, sc)}, f.clientSets()}
 	case backendIPVS:
-		return []agent.Leftover{nftables.New(nftables.Config{})}
+		return []agent.Leftover{f.clientSets(), nftables.New(nftables.Config{})}
 	}
 	virtual := ipvs.New(ipvs.Config{Scheduler: f.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine})
 	return []agent.Leftover{virtual, nftables.New(nftables.Config{})}
+}
+
+// clientSets is what backend iptables makes beside rules.
+func (f *nodeFlags) clientSets() agent.Leftover {
+	return iptables.New(iptables.Config{Engine: f.engine.engine})
 }
 
 // rulesLeftover is what IPVS and iptables have left.

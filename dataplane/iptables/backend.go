@@ -2,10 +2,15 @@ package iptables
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/ipset"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
@@ -23,6 +28,12 @@ type Backend struct {
 
 	mu    sync.Mutex
 	found *xtables.Found
+	// lacking says why clients are not remembered in sets; nil when they are or
+	// when nobody has asked yet.
+	lacking error
+	asked   bool
+	// try tells whether the kernel takes rules with sets.
+	try func(context.Context, xtables.Tool) error
 }
 
 // New returns a backend. It does nothing yet: the engine is detected by the
@@ -31,15 +42,22 @@ func New(c Config) *Backend {
 	if c.Families == nil {
 		c.Families = []dataplane.Family{dataplane.IPv4, dataplane.IPv6}
 	}
-	return &Backend{config: c}
+	return &Backend{config: c, try: tryClientSets}
 }
 
 // Render returns the rules as text. Each family is a part of its own, because
 // iptables-restore reads one family; a comment line before it names the tool.
 // A family without frontends has no part, so that the text for a table of IPv4
-// alone can be piped into iptables-restore as it is.
+// alone can be piped into iptables-restore as it is. With affinity there is one
+// part more, before the others: the ipsets that the rules name.
 func (b *Backend) Render(t dataplane.Table) (string, error) {
 	var out strings.Builder
+	if sets := b.clientSets(t, means{}, nil); len(sets) > 0 {
+		out.WriteString("# ipset restore -exist\n")
+		for _, s := range sets {
+			out.WriteString(s.Line() + "\n")
+		}
+	}
 	for _, f := range b.config.Families {
 		if len(t.ForFamily(f).Frontends) == 0 {
 			continue
@@ -59,32 +77,69 @@ func restoreTool(f dataplane.Family) string {
 }
 
 // Plan reads the kernel and returns what has to change. Rules of ours in the
-// other engine, left by an earlier run, are planned to go. The plan is an
-// *xtables.Plan; its Notes say what was left out.
+// other engine, left by an earlier run, are planned to go. Its remarks say what
+// was left out.
 func (b *Backend) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
 	found, err := b.Engine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want := make([]xtables.Ruleset, 0, len(b.config.Families))
-	for _, f := range b.config.Families {
-		want = append(want, Ruleset(t, f, found.RandomFully))
-	}
-	p, err := xtables.NewPlan(ctx, found.Engine, want)
+	with, lacking, err := b.means(ctx, found, t)
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	want := make([]xtables.Ruleset, 0, len(b.config.Families))
+	for _, f := range b.config.Families {
+		want = append(want, ruleset(t, f, with))
+	}
+	rules, err := xtables.NewPlan(ctx, found.Engine, want)
+	if err != nil {
+		return nil, err
+	}
+	if lacking != nil {
+		rules.Notes = append(rules.Notes, fmt.Sprintf("session affinity remembers about 100 clients an endpoint: %v", lacking))
+	}
+	return b.withSets(rules, b.clientSets(t, with, rules.LeftOut))
+}
+
+// withSets joins the plan of the rules with those of the sets that they name.
+func (b *Backend) withSets(rules dataplane.Plan, want []ipset.Set) (dataplane.Plan, error) {
+	sets, err := ipset.Plan(want, func(name string, f dataplane.Family) bool {
+		return ownedSet(name) && slices.Contains(b.config.Families, f)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return dataplane.Plans{sets.Before, rules, sets.After}, nil
+}
+
+// clientSets are the ipsets that the rules of a table name. Families that are
+// left out have no rules.
+func (b *Backend) clientSets(t dataplane.Table, with means, leftOut []dataplane.Family) []ipset.Set {
+	if with.memory != inSets {
+		return nil
+	}
+	return slices.DeleteFunc(clientSets(t.Sets), func(s ipset.Set) bool {
+		return slices.Contains(leftOut, s.Family) || !slices.Contains(b.config.Families, s.Family)
+	})
 }
 
 // Remove plans to take away every chain of ours, and the jumps to them, in both
-// engines and families.
+// engines and families, and the sets that they name.
 func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
-	p, err := xtables.NewRemoval(ctx)
+	rules, err := xtables.NewRemoval(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return b.withSets(rules, nil)
+}
+
+// Leftovers plans to remove what this backend made beside iptables rules: the
+// sets of clients. It is for a node on which another backend is in use, whose
+// rules have replaced ours; it is to be applied after them, because a set that a
+// rule names cannot go.
+func (b *Backend) Leftovers(context.Context) (dataplane.Plan, error) {
+	return b.withSets(dataplane.Plans(nil), nil)
 }
 
 // Engine returns the engine that this backend works with and why. It is
@@ -101,4 +156,33 @@ func (b *Backend) Engine(ctx context.Context) (xtables.Found, error) {
 		b.found = &found
 	}
 	return *b.found, nil
+}
+
+// means returns what the rules for a table may use, and why that is less than
+// everything. Whether the kernel has sets is tried once, when a table first
+// asks for affinity.
+func (b *Backend) means(ctx context.Context, found xtables.Found, t dataplane.Table) (with means, lacking, err error) {
+	with.randomFully = found.RandomFully
+	if !slices.ContainsFunc(t.Sets, func(s dataplane.EndpointSet) bool { return s.Affinity > 0 }) {
+		return with, nil, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.asked {
+		b.lacking = b.try(ctx, xtables.Tool{Engine: found.Engine, Family: b.config.Families[0]})
+		if b.lacking != nil && !errors.Is(b.lacking, dataplane.ErrUnsupported) {
+			return with, nil, b.lacking
+		}
+		b.asked = true
+	}
+	if b.lacking != nil {
+		with.memory = inLists
+	}
+	return with, b.lacking, nil
+}
+
+// tryClientSets tries whether the kernel has sets and takes rules that name them.
+func tryClientSets(ctx context.Context, t xtables.Tool) error {
+	s := ipset.Set{Name: clientSetPrefix + "PROBE", Family: t.Family, Timeout: time.Second}
+	return t.ProbeSets(ctx, s.Name, func() error { return ipset.Probe(s) })
 }

@@ -39,12 +39,6 @@ func setChain(set, path string) string {
 	return xtables.Name("EPS", set, path)
 }
 
-// recentList is the name of the kernel's list of clients that an endpoint has
-// served. Sets of one Service, protocol and family share it.
-func recentList(s dataplane.EndpointSet, e dataplane.Endpoint) string {
-	return "TOY" + xtables.Hash(s.Service, s.Protocol.String(), e.Addr.String())
-}
-
 // addressChain is the chain of one address that has many ports.
 func addressChain(a netip.Addr) string { return readable("", a.String()) }
 

@@ -25,8 +25,9 @@ const flat = 16
 // into parts that are chosen the same way, so that the rules a packet meets grow
 // with the logarithm of their number. The last rule of each list is
 // unconditional: rounding cannot let a packet through.
-func pickChains(s dataplane.EndpointSet) []xtables.Chain {
-	p := picker{set: s}
+func pickChains(s dataplane.EndpointSet, m memory) []xtables.Chain {
+	p := picker{set: s, memory: m}
+	p.deliveries()
 	p.chain("", s.Endpoints, p.remembered())
 	return p.chains
 }
@@ -34,6 +35,7 @@ func pickChains(s dataplane.EndpointSet) []xtables.Chain {
 // picker collects the chains of one set.
 type picker struct {
 	set    dataplane.EndpointSet
+	memory memory
 	chains []xtables.Chain
 }
 
@@ -115,42 +117,7 @@ func statistic(steps uint32) string {
 	return fmt.Sprintf("-m statistic --mode random --probability %.11f", float64(steps)/resolution)
 }
 
-// deliver sends the packets that match to an endpoint, and with affinity
-// remembers the client. The chance is tested first: remembering is a match too,
-// and has its effect when it is reached.
-func (p *picker) deliver(match string, e dataplane.Endpoint) string {
-	if p.set.Affinity > 0 {
-		match = rule(match, "-m recent --set", p.list(e))
-	}
-	return p.dnat(match, e)
-}
-
 // dnat rewrites the destination of the packets that match.
 func (p *picker) dnat(match string, e dataplane.Endpoint) string {
 	return rule("-p "+p.set.Protocol.String(), match, "-j DNAT --to-destination "+e.Addr.String())
-}
-
-// list names the memory of an endpoint's clients, one entry an address.
-func (p *picker) list(e dataplane.Endpoint) string {
-	mask := "255.255.255.255"
-	if e.Addr.Addr().Is6() {
-		mask = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
-	}
-	return "--name " + recentList(p.set, e) + " --mask " + mask + " --rsource"
-}
-
-// remembered are the rules that send a client back to the endpoint that served
-// it last. They are a list of all endpoints: the kernel remembers clients by
-// list, and at most 100 in each.
-func (p *picker) remembered() []string {
-	if p.set.Affinity <= 0 {
-		return nil
-	}
-	seconds := max(1, int(math.Ceil(p.set.Affinity.Seconds())))
-	out := make([]string, 0, len(p.set.Endpoints)+bucket)
-	for _, e := range p.set.Endpoints {
-		match := fmt.Sprintf("-m recent --update --seconds %d --reap %s", seconds, p.list(e))
-		out = append(out, p.dnat(match, e))
-	}
-	return out
 }

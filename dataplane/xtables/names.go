@@ -45,8 +45,12 @@ func single(rest string) bool {
 // hashed reports whether the name is one that Name makes.
 func hashed(rest string) bool {
 	kind, hash, _ := strings.Cut(rest, "-")
-	return slices.Contains(kinds(), kind) && len(hash) == hashLength &&
-		strings.Trim(hash, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+	return slices.Contains(kinds(), kind) && IsHash(hash)
+}
+
+// IsHash reports whether text is one that Hash may have returned.
+func IsHash(text string) bool {
+	return len(text) == hashLength && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // ofAddress reports whether the name is that of an address or a range of them,

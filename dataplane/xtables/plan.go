@@ -15,6 +15,8 @@ type Plan struct {
 	// Notes say what was left out and why, for people: a family that is
 	// switched off, say.
 	Notes []string
+	// LeftOut are the families that the kernel lacks and that were wanted.
+	LeftOut []dataplane.Family
 }
 
 // step is the changes of one engine and family.
@@ -74,6 +76,7 @@ func (p *Plan) add(ctx context.Context, t Tool, want Ruleset) error {
 	if errors.Is(err, dataplane.ErrUnsupported) && (want.Empty() || t.Family == dataplane.IPv6) {
 		if !want.Empty() {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s rules left out: %v", t.Family, err))
+			p.LeftOut = append(p.LeftOut, t.Family)
 		}
 		return nil
 	}

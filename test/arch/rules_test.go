@@ -20,10 +20,11 @@ var rules = []rule{
 
 	// Below it: nobody knows Kubernetes. A backend that would ask such a question
 	// is missing a field in dataplane.Table.
-	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go"},
+	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go trial.go"},
+	{dir: "dataplane/ipset", imports: "dataplane", io: "kernel.go wire.go"},
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
 	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
-	{dir: "dataplane/iptables", imports: "dataplane dataplane/xtables dataplane/sysctl"},
+	{dir: "dataplane/iptables", imports: "dataplane dataplane/ipset dataplane/xtables dataplane/sysctl"},
 	{dir: "dataplane/nftables", imports: "dataplane", io: "kernel.go"},
 	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go"},
 	{dir: "podnet", imports: "dataplane dataplane/sysctl", io: "*"},
