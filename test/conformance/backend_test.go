@@ -28,8 +28,6 @@ type backend struct {
 	// timeout is read and not waited for (fault 71).
 	persists bool
 	// clients is how many clients of two endpoints affinity has to hold.
-	// Rules of iptables remember by the match "recent", which forgets the
-	// oldest of more than 100 clients an endpoint.
 	clients int
 	// cuts: an open connection is reset when its endpoint leaves the Service,
 	// instead of living on (fault 61 is open).
@@ -42,8 +40,8 @@ type backend struct {
 // along, in the engine that it finds.
 func backends() []backend {
 	return []backend{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 121, false, true},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 121, false, true},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 600, false, true},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 600, false, true},
 		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false, true},
 		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, false, false},
 	}
