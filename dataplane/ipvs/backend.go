@@ -72,7 +72,7 @@ func (b *Backend) targets(table dataplane.Table, has []familyState) []target {
 	var out []target
 	for _, f := range has {
 		part := table
-		if f.off || b.config.Families != nil && !slices.Contains(b.config.Families, f.family) {
+		if !b.programs(f) {
 			part = dataplane.Table{}
 		}
 		t := newTarget(part, f.family, b.config.Scheduler)
@@ -80,6 +80,11 @@ func (b *Backend) targets(table dataplane.Table, has []familyState) []target {
 		out = append(out, t)
 	}
 	return out
+}
+
+// programs reports whether a family is to be programmed.
+func (b *Backend) programs(f familyState) bool {
+	return !f.off && (b.config.Families == nil || slices.Contains(b.config.Families, f.family))
 }
 
 // familyState is a family that a node has.
@@ -100,7 +105,7 @@ func (b *Backend) Plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 }
 
 // plan is Plan, and returns beside it what each family ought to hold, and held.
-func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Plans, []side, error) {
+func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Plans, []*side, error) {
 	b.modules.Do(func() { loadModules(ctx) })
 	kernelVersion, err := kernelRelease()
 	if err != nil {
@@ -180,34 +185,37 @@ type side struct {
 	// table is what the table asks for; want leaves out what others have.
 	table, want target
 	have        observed
+	// first and last are the steps from have to want, around the change of rules.
+	first, last steps
 }
 
 // read reads what the kernel holds of each family.
-func (b *Backend) read(ctx context.Context, has []familyState, want []target, hints hints) ([]side, error) {
+func (b *Backend) read(ctx context.Context, has []familyState, want []target, hints hints) ([]*side, error) {
 	k, err := openKernel()
 	if err != nil {
 		return nil, err
 	}
 	defer k.close()
 	k.hints = hints
-	var sides []side
+	var sides []*side
 	for i, w := range want {
 		have, err := k.read(ctx, w)
 		if err != nil {
 			return nil, err
 		}
 		have.now = b.config.Clock()
-		sides = append(sides, side{has[i], w, w.yield(have), have})
+		sides = append(sides, &side{familyState: has[i], table: w, want: w.yield(have), have: have})
 	}
 	return sides, nil
 }
 
 // compare returns the phases around the change of rules.
-func compare(sides []side, hints hints) (first, last *phase) {
+func compare(sides []*side, hints hints) (first, last *phase) {
 	first, last = &phase{hints: hints}, &phase{hints: hints}
 	for _, s := range sides {
-		first.steps = append(first.steps, before(s.want, s.have)...)
-		last.steps = append(last.steps, after(s.want, s.have)...)
+		s.first, s.last = before(s.want, s.have), after(s.want, s.have)
+		first.steps = append(first.steps, s.first...)
+		last.steps = append(last.steps, s.last...)
 		last.remarks = append(last.remarks, draining(s.want, s.have)...)
 	}
 	return first, last

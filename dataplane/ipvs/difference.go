@@ -29,6 +29,8 @@ type observed struct {
 	source netip.Addr
 	// now is when it was read.
 	now time.Time
+	// whole is what this is a part of, if it is one.
+	whole *observed
 }
 
 // heldSet is a set in the kernel.
@@ -66,6 +68,9 @@ func (s *steps) add(a action, c dataplane.Change) { *s = append(*s, step{change:
 
 // owns reports whether a virtual server in the kernel is ours.
 func (o observed) owns(k serverID) bool {
+	if o.whole != nil {
+		return o.whole.owns(k)
+	}
 	if k.mark != 0 {
 		return false
 	}

@@ -1,0 +1,171 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// world is the Services of a table, each a table by itself.
+type world map[int]dataplane.Table
+
+func join(node dataplane.Node, parts ...dataplane.Table) dataplane.Table {
+	t := dataplane.Table{Node: node}
+	for _, p := range parts {
+		t.Frontends, t.Sets = append(t.Frontends, p.Frontends...), append(t.Sets, p.Sets...)
+	}
+	t.Sort()
+	return t
+}
+
+func (w world) table(node dataplane.Node) dataplane.Table {
+	var parts []dataplane.Table
+	for _, p := range w {
+		parts = append(parts, p)
+	}
+	return join(node, parts...)
+}
+
+// randomService is one of many with the same number: Services share addresses and
+// endpoints.
+func randomService(n int, r *rand.Rand) dataplane.Table {
+	var t dataplane.Table
+	service := fmt.Sprintf("default/s%d", n)
+	for i := range r.IntN(3) {
+		fe := frontend(fmt.Sprintf("10.96.0.%d", 1+n/2), uint16(80+2*i+n%2))
+		fe.Service = fmt.Sprintf("%s:p%d", service, i)
+		set := dataplane.EndpointSet{Name: fe.Service, Service: fe.Service, Protocol: dataplane.TCP}
+		for e := range 1 + r.IntN(4) {
+			set.Endpoints = append(set.Endpoints, dataplane.Endpoint{Weight: uint16(1 + r.IntN(2)), Local: r.IntN(2) == 0,
+				Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, 0, byte(1 + 2*e + r.IntN(2))}), 8080)})
+		}
+		verdict := dataplane.Verdict(max(0, r.IntN(5)-2))
+		for s := range fe.Routes {
+			fe.Routes[s] = dataplane.Route{Verdict: verdict, Masquerade: r.IntN(2) == 0}
+			if verdict == dataplane.Forward {
+				fe.Routes[s].Set = set.Name
+			}
+		}
+		t.Frontends = append(t.Frontends, fe)
+		if verdict == dataplane.Forward {
+			t.Sets = append(t.Sets, set)
+		}
+	}
+	return t
+}
+
+// Changes of a few Services at a time bring a kernel to where a whole
+// pass would, and to nothing else; the memory is what the kernel holds.
+func TestFollow(t *testing.T) {
+	node := table().Node
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		w := world{}
+		for i := range 8 {
+			w[i] = randomService(i, r)
+		}
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{}}}
+		f := &follower{backend: New(Config{DrainLimit: -1})}
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			if f.memory == nil {
+				m.whole(t, f, w.table(node))
+			}
+			before, after := dataplane.Table{Node: node}, dataplane.Table{Node: node}
+			for _, i := range r.Perm(len(w))[:1+r.IntN(3)] {
+				before = join(node, before, w[i])
+				w[i] = randomService(i, r)
+				after = join(node, after, w[i])
+			}
+			m.change(t, f, dataplane.Delta{Before: before, After: after}, w.table(node))
+		}
+	})
+}
+
+// whole makes a whole pass that is remembered.
+func (m *model) whole(t *rapid.T, f *follower, table dataplane.Table) {
+	want := newTarget(table, dataplane.IPv4, "rr")
+	s := &side{familyState: familyState{family: dataplane.IPv4}, table: want, want: want, have: m.clone()}
+	compare([]*side{s}, nil)
+	if err := m.pass(want); err != nil {
+		t.Fatal(err)
+	}
+	f.node, f.memory = table.Node, f.backend.remember(table, []*side{s}, nil)
+	if f.memory == nil {
+		t.Fatal("a whole pass is not remembered")
+	}
+}
+
+// change makes a change out of memory, or forgets.
+func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table dataplane.Table) {
+	p, err := f.PlanChange(context.Background(), d)
+	if errors.Is(err, dataplane.ErrForgotten) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := p.(*followed); ok {
+		for _, part := range p.Plans {
+			for _, s := range part.(*phase).steps {
+				if err := m.take(s); err != nil {
+					t.Fatalf("%s: %v", s.change, err)
+				}
+			}
+		}
+		p.remember(nil)
+	}
+	want := newTarget(table, dataplane.IPv4, "rr")
+	for _, s := range append(before(want, m.observed), after(want, m.observed)...) {
+		t.Errorf("left to do: %s", s.change)
+	}
+	if f.memory == nil {
+		t.Fatal("a change is not remembered")
+	}
+	if diff := cmp.Diff(m.text(), (&model{observed: f.memory[0].have}).text()); diff != "" {
+		t.Errorf("kernel and memory (-kernel +memory):\n%s", diff)
+	}
+}
+
+// clone is a copy as reading gives it.
+func (m *model) clone() observed {
+	o := m.observed
+	o.servers, o.routes = maps.Clone(o.servers), maps.Clone(o.routes)
+	for k, held := range o.sets {
+		if held != nil {
+			o.sets[k] = &heldSet{held.typeName, held.capacity, maps.Clone(held.entries)}
+		}
+	}
+	return o
+}
+
+// text tells what is held, a line for each object.
+func (m *model) text() string {
+	var lines []string
+	for k, held := range m.sets {
+		for e := range m.entries(setKind(k)) {
+			lines = append(lines, fmt.Sprintf("%s of %d: %s", setID{setKind(k), m.family}, held.capacity, e))
+		}
+	}
+	for a, r := range m.routes {
+		lines = append(lines, fmt.Sprintf("%s %+v", a, r))
+	}
+	for _, v := range m.servers {
+		lines = append(lines, v.line("A"))
+		for _, r := range v.real {
+			lines = append(lines, r.line("a", v))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
