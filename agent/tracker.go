@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 
@@ -94,6 +95,15 @@ func (t *Tracker) Update(ctx context.Context, events []cluster.Event) (*Pass, er
 func (t *Tracker) Audit(ctx context.Context) (*Pass, error) {
 	t.behind = true
 	return t.Update(ctx, nil)
+}
+
+// Close ends what the follower holds of the kernel; the next pass is a whole one.
+func (t *Tracker) Close() error {
+	t.behind = true
+	if c, ok := t.follower.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 // SetNode says that facts about the node are others, but for its name; the next Update takes them

@@ -47,7 +47,8 @@ type Incremental interface {
 // asks for a whole pass, which reads the kernel again.
 //
 // A Follower belongs to one goroutine. At any time at most one of its plans is
-// to be applied.
+// to be applied. One that has a Close, as of io.Closer, holds something of the
+// kernel that it gives back.
 type Follower interface {
 	// Plan plans a whole pass, as Backend.Plan does, and remembers the table and
 	// the kernel once the plan has been applied. A plan without changes need not

@@ -24,13 +24,28 @@ import (
 const (
 	defaultSeed  = 20261130
 	defaultSteps = 150
+	// guestSteps is for kernels in which each call is slow.
+	guestSteps = 30
 	// scratchEvery is after how many steps a kernel is programmed from nothing.
 	scratchEvery = 10
+	// damageEach is in how many of a hundred steps somebody damages the rules, and
+	// an audit follows.
+	damageEach = 4
 	// flowsEach is how many flows are tried after a step.
 	flowsEach = 3
 	// mostFaults is how many steps may go wrong before the walk ends.
 	mostFaults = 5
 )
+
+// settings returns seed and steps of a walk.
+func settings(t *testing.T) (seed uint64, steps int) {
+	t.Helper()
+	usual := uint64(defaultSteps)
+	if os.Getenv(lab.GuestVariable) != "" {
+		usual = guestSteps
+	}
+	return number(t, "TOYPROXY_WALK_SEED", defaultSeed), int(number(t, "TOYPROXY_WALK_STEPS", usual))
+}
 
 // number reads a setting of the environment.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
@@ -66,17 +81,26 @@ func newWalker(t *testing.T, c column, seed uint64) *walker {
 	w := &walker{T: t, column: c, Lab: newTown(t), world: newWorld(seed, c.doors), dice: newWorld(seed+1, c.doors), store: cluster.NewStore(), stateDir: t.TempDir()}
 	flows := conntrack.New(conntrack.Config{Virtual: c.virtual, Journal: filepath.Join(w.stateDir, "frontends.json")})
 	w.tracker = agent.NewTracker(w.world.facts, dataplane.Follow(c.make(w.stateDir)), flows)
+	t.Cleanup(func() {
+		if err := w.tracker.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return w
 }
 
 // TestWalk takes steps that succeed, and compares after each.
 func TestWalk(t *testing.T) {
-	seed, steps := number(t, "TOYPROXY_WALK_SEED", defaultSeed), number(t, "TOYPROXY_WALK_STEPS", defaultSteps)
+	seed, steps := settings(t)
 	onColumns(t, func(t *testing.T, c column) {
 		w := newWalker(t, c, seed)
-		for i := range int(steps) {
-			what := w.move()
-			if err := w.pass(nil); err != nil {
+		for i := range steps {
+			what, pass := w.move(), w.pass
+			if w.dice.chance(damageEach) {
+				what += "; " + w.damage()
+				pass = w.audit
+			}
+			if err := pass(nil); err != nil {
 				w.wrong(i, what, err)
 				continue
 			}
@@ -90,11 +114,11 @@ func TestWalk(t *testing.T) {
 // undone is made up for by the same step tried again, or by the next one.
 func TestWalkWithFaults(t *testing.T) {
 	const mostRetries = 40
-	seed, steps := number(t, "TOYPROXY_WALK_SEED", defaultSeed)+7, number(t, "TOYPROXY_WALK_STEPS", defaultSteps)
+	seed, steps := settings(t)
 	onColumns(t, func(t *testing.T, c column) {
-		w := newWalker(t, c, seed)
+		w := newWalker(t, c, seed+7)
 		faults := rand.New(rand.NewPCG(seed, 3))
-		for i := range int(steps) {
+		for i := range steps {
 			what := w.move()
 			err := w.pass(faults)
 			for try := 0; err != nil && try < mostRetries && faults.IntN(3) > 0; try++ {
@@ -106,9 +130,9 @@ func TestWalkWithFaults(t *testing.T) {
 			}
 		}
 		if err := w.pass(nil); err != nil {
-			w.wrong(int(steps), "the last pass, without faults", err)
+			w.wrong(steps, "the last pass, without faults", err)
 		}
-		w.look(int(steps), "the last pass, without faults")
+		w.look(steps, "the last pass, without faults")
 		t.Logf("seed %d: %d steps, %d tried again, %d passes were whole, %d flows", seed, steps, w.retries, w.wholes, w.flows)
 	})
 }
@@ -122,23 +146,36 @@ func (w *walker) move() string {
 
 // pass takes what has changed to the kernel, with writes that fail if there are
 // dice for it.
-func (w *walker) pass(faults *rand.Rand) (err error) {
+func (w *walker) pass(faults *rand.Rand) error {
 	events := w.store.Replace(w.world.objects())
+	return w.apply(faults, func(ctx context.Context) (*agent.Pass, error) { return w.tracker.Update(ctx, events) })
+}
+
+// audit is pass, which may fail when the kernel is not as it was left, and then
+// compares all of the kernel.
+func (w *walker) audit(faults *rand.Rand) error {
+	_ = w.pass(faults)
+	return w.apply(faults, w.tracker.Audit)
+}
+
+// apply makes a plan in the node's namespace and applies it.
+func (w *walker) apply(faults *rand.Rand, plan func(context.Context) (*agent.Pass, error)) (err error) {
 	w.Node.Do(func() {
 		ctx := context.Background()
 		var p *agent.Pass
-		if p, err = w.tracker.Update(ctx, events); err != nil {
+		if p, err = plan(ctx); err != nil {
 			err = fmt.Errorf("plan: %w", err)
 			return
 		}
 		if p.Whole {
 			w.wholes++
 		}
-		apply := func() error { return p.Apply(ctx) }
 		if faults != nil {
-			apply = func() error { return failing(ctx, faults, p) }
+			err = failing(ctx, faults, p)
+		} else {
+			err = p.Apply(ctx)
 		}
-		if err = apply(); err != nil {
+		if err != nil {
 			err = fmt.Errorf("apply: %w", err)
 		}
 	})
