@@ -30,6 +30,9 @@ type Config struct {
 	// without default route can dial a ClusterIP, and so that no packet to one
 	// leaves by the default route.
 	ServiceRanges []netip.Prefix
+	// Forward says that the node forwards although it has no Pods: its frontends
+	// may lead to endpoints elsewhere. A node with Pods always does.
+	Forward bool
 	// MTU of the bridge and the Pods' links, in bytes. 0: DefaultMTU.
 	MTU int
 	// StateDir holds the record podnet.json and the journal of sysctls.

@@ -1,6 +1,7 @@
 package podnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,10 +17,11 @@ const protocolRA = 9
 
 // Create plans the networks of these Pods: it makes what is missing, finishes
 // what a crash left half made, and repairs what somebody took away. It also
-// makes the bridge, unless there are no requests. Other networks stay.
+// makes the bridge, unless there are no requests: then it sets at most what
+// Config.Forward asks for. Other networks stay.
 func (n *Node) Create(_ context.Context, requests []Request) (*Plan, error) {
 	plan := &Plan{node: n, sysctls: dataplane.Plans{}}
-	if len(requests) == 0 {
+	if len(requests) == 0 && !n.cfg.Forward {
 		return plan, nil
 	}
 	k, err := openKernel()
@@ -34,6 +36,9 @@ func (n *Node) Create(_ context.Context, requests []Request) (*Plan, error) {
 	rec, err := n.current(f)
 	if err != nil {
 		return nil, err
+	}
+	if len(requests) == 0 {
+		return plan, n.forward(plan, f)
 	}
 	if err := n.planNode(plan, rec, f); err != nil {
 		return nil, err
@@ -50,6 +55,20 @@ func (n *Node) Create(_ context.Context, requests []Request) (*Plan, error) {
 	}
 	plan.edit = func(networks []Network, rec *record) error { return c.edit(networks, rec, redirects) }
 	return plan, nil
+}
+
+// forward plans the kernel parameters of a node that forwards and has no Pods.
+func (n *Node) forward(plan *Plan, f nodeFacts) (err error) {
+	plan.sysctls, err = sysctl.Plan(n.settings(f), n.statePath(journalFile))
+	if err != nil || len(plan.sysctls.Changes()) == 0 {
+		return err
+	}
+	redirects := readSysctl(redirectsKey)
+	plan.edit = func(_ []Network, rec *record) error {
+		rec.Redirects = cmp.Or(rec.Redirects, redirects)
+		return nil
+	}
+	return nil
 }
 
 // edit writes down what is about to be made.
@@ -74,9 +93,7 @@ func (c *creation) edit(networks []Network, rec *record, redirects string) error
 		}
 	}
 	rec.Mounted = rec.Mounted || c.facts.mustShare()
-	if rec.Redirects == "" {
-		rec.Redirects = redirects
-	}
+	rec.Redirects = cmp.Or(rec.Redirects, redirects)
 	return nil
 }
 

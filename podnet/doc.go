@@ -22,6 +22,10 @@
 // its loopback link) from before the moment it can be seen, links carry one as
 // their alias. Only what is recorded or marked is ever changed or removed.
 //
+// An Underlay makes several nodes of one machine: a namespace each, joined by a
+// bridge in a namespace of its own. What is in such a node is then made like in
+// any other, from inside.
+//
 // In the flow it stands below package pods, which asks for networks, starts
 // processes in them, and joins the plans of this package with its own.
 package podnet

@@ -39,6 +39,26 @@ func Do(namespace string, f func() error) error {
 	})
 }
 
+// DoInNew calls f with its thread in a new network namespace that has nothing but
+// its loopback link and ends with f: what a node is before anything is made of it.
+func DoInNew(f func() error) error {
+	return onThread(func() error {
+		if err := unshareNetns(); err != nil {
+			return fmt.Errorf("new network namespace: %w", err)
+		}
+		k, err := openKernel()
+		if err != nil {
+			return err
+		}
+		err = errors.Join(setPodSysctls(), k.addLoopback(""))
+		k.close()
+		if err != nil {
+			return fmt.Errorf("new network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
 // EnterAndExec replaces this process by a program that runs in a network
 // namespace, given as for Do. argv[0] is the path of the program. It returns only
 // when it fails; the thread is then unfit for other work, and stays locked.

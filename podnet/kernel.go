@@ -242,6 +242,44 @@ func (k *kernel) addRoute(name string, dst netip.Prefix, gw netip.Addr) error {
 	return wrap(k.h.RouteReplace(r), fmt.Sprintf("route to %s by %s", dst, name))
 }
 
+// delRoute takes a route away that addRoute made; that it is gone already is
+// success.
+func (k *kernel) delRoute(name string, dst netip.Prefix, gw netip.Addr) error {
+	l, err := k.h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	r := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: toIPNet(dst), Protocol: routeProtocol}
+	if gw.IsValid() {
+		r.Gw = gw.AsSlice()
+	} else if dst.Addr().Is4() {
+		r.Scope = netlink.SCOPE_LINK
+	}
+	return wrap(ignore(k.h.RouteDel(r), unix.ESRCH), fmt.Sprintf("route to %s by %s", dst, name))
+}
+
+// delAddr takes an address away; that it is gone already is success.
+func (k *kernel) delAddr(name string, p netip.Prefix) error {
+	l, err := k.h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return wrap(ignore(k.h.AddrDel(l, &netlink.Addr{IPNet: toIPNet(p)}), unix.EADDRNOTAVAIL), fmt.Sprintf("address %s of %s", p, name))
+}
+
+// enslave makes a link a port of a bridge, and sets it up.
+func (k *kernel) enslave(name, bridge string) error {
+	br, err := k.h.LinkByName(bridge)
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", bridge, err)
+	}
+	l, err := k.h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return errors.Join(wrap(k.h.LinkSetMaster(l, br), "port "+name+" of "+bridge), wrap(k.h.LinkSetUp(l), "link "+name))
+}
+
 // delLink removes a link; that it is gone already is success.
 func (k *kernel) delLink(name string) error {
 	l, err := k.h.LinkByName(name)

@@ -139,6 +139,23 @@ func TestNoRequestsMakeNoBridge(t *testing.T) {
 	noChanges(t, p)
 }
 
+// A node without Pods forwards by wish, to endpoints elsewhere, and is left as it was.
+func TestForwardWithoutPods(t *testing.T) {
+	cfg := newNode(t).cfg
+	cfg.Forward = true
+	n := node(t, cfg)
+	sh(t, "echo 0 > /proc/sys/net/ipv4/ip_forward; echo 0 > /proc/sys/net/ipv4/conf/all/accept_redirects")
+	before := dumps(t, n)
+	create(t, n)
+	if got := sh(t, "cat /proc/sys/net/ipv4/ip_forward; ip -o link show type bridge"); strings.TrimSpace(got) != "1" {
+		t.Errorf("ip_forward and bridges: %q, want 1 and none", got)
+	}
+	removeAll(n)
+	if after := dumps(t, n); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
 func TestServiceRangeStaysOnTheNode(t *testing.T) {
 	n := newNode(t)
 	sh(t, "ip link set lo up; ip link add up0 type veth peer up1; ip addr add 192.0.2.1/24 dev up0; ip link set up0 up; ip route add default via 192.0.2.10")
