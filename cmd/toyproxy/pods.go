@@ -36,6 +36,7 @@ func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) 
 			return nil, exit(exitBadManifest, err)
 		}
 		cfg.ServiceRanges = src.serviceCIDRs.set
+		cfg.Forward = len(objs.Services) > 0
 		if !hasIPv6() {
 			cfg.PodRanges, cfg.ServiceRanges = onlyIPv4(cfg.PodRanges), onlyIPv4(cfg.ServiceRanges)
 		}
