@@ -9,6 +9,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // sizes are the numbers of Services that benchmarks run with, each with ten
@@ -19,7 +20,7 @@ var sizes = [...]int{100, 1000, 10_000}
 // hold.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range sizes {
-		table := many(n, 10)
+		table := tables.Many(n, 10)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				build(table, dataplane.IPv4)
@@ -38,7 +39,7 @@ func BenchmarkKernel(b *testing.B) {
 }
 
 func benchmarkKernel(b *testing.B, n int) {
-	backend, table := New(Config{Families: []dataplane.Family{dataplane.IPv4}}), many(n, 10)
+	backend, table := New(Config{Families: []dataplane.Family{dataplane.IPv4}}), tables.Many(n, 10)
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()

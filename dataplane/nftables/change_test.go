@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestAnyToAny proves that from any table to any other the changes are such as
@@ -96,13 +97,13 @@ func (w watch) check(t fataler, k *fake) {
 	if w.key.Addr.IsUnspecified() {
 		w.key.Addr = netip.MustParseAddr("192.0.2.1")
 	}
-	p := packet{src: netip.MustParseAddr("198.51.100.1"), dst: w.key.Addr, p: w.key.Protocol, port: w.key.Port}
-	was, will := expect(w.before, p), expect(w.after, p)
+	p := tables.Packet{Src: netip.MustParseAddr("198.51.100.1"), Dst: w.key.Addr, Protocol: w.key.Protocol, Port: w.key.Port}
+	was, will := tables.Expect(w.before, p), tables.Expect(w.after, p)
 	if !forwards(was) || !forwards(will) || !reflect.DeepEqual(w.before.Node, w.after.Node) {
 		return
 	}
 	known := endpointsOf(w.before, p) + endpointsOf(w.after, p)
-	for fate := range fatesOf(newWalker(k.read().layout(k.family)).walk(p.on(w.after.Node))) {
+	for fate := range tables.FatesOf(newWalker(k.read().layout(k.family)).walk(p.On(w.after.Node))) {
 		to := strings.TrimSuffix(fate, " masquerade")
 		if !strings.Contains(known, to+"\n") {
 			t.Fatalf("%s: %s between transactions; before %v, after %v", p, fate, was, will)
@@ -120,11 +121,11 @@ func forwards(fates map[string]float64) bool {
 }
 
 // endpointsOf lists all endpoints that a packet's frontend leads any source to.
-func endpointsOf(t dataplane.Table, p packet) string {
+func endpointsOf(t dataplane.Table, p tables.Packet) string {
 	out := ""
 	for _, src := range []string{"10.244.0.1", "10.244.7.9", "192.0.2.1", "198.51.100.1"} {
-		p.src = netip.MustParseAddr(src)
-		for fate := range expect(t, p) {
+		p.Src = netip.MustParseAddr(src)
+		for fate := range tables.Expect(t, p) {
 			out += strings.TrimSuffix(fate, " masquerade") + "\n"
 		}
 	}
@@ -147,10 +148,10 @@ func TestOneEndpoint(t *testing.T) {
 			[]string{"~ map endpoints", "+ set svc9", "- set svc10", "- map endpoints"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			k, table := newFake(dataplane.IPv4), many(500, 10)
+			k, table := newFake(dataplane.IPv4), tables.Many(500, 10)
 			many := table
 			for _, n := range []int{9, 11} { // so that their classes are there
-				fill(&many, 9000+n, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 97, 0, byte(n)}), 80), podNames(n)...)
+				tables.Fill(&many, 9000+n, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 97, 0, byte(n)}), 80), podNames(n)...)
 			}
 			many.Sort()
 			change(t, k, build(many, dataplane.IPv4), func() {})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestNothingLost proves that no connection fails, or has to be tried again,
@@ -16,23 +17,23 @@ import (
 func TestNothingLost(t *testing.T) {
 	const connections = 10000
 	l := newLab(t)
-	tables := make([]dataplane.Table, 2)
+	sides := make([]dataplane.Table, 2)
 	for i, pods := range [][]*lab.Host{l.Pods, l.Pods[:2]} {
-		tables[i].Node = testNode()
-		service(t, &tables[i], "default/web", "10.96.0.10:80", dataplane.TCP, pods...)
+		sides[i].Node = tables.Node()
+		tables.Service(t, &sides[i], "default/web", "10.96.0.10:80", dataplane.TCP, pods...)
 	}
 	for _, p := range l.Pods {
 		p.Serve(dataplane.TCP, 8080)
 	}
 	b := New(Config{})
-	l.Node.Do(func() { converge(t, b, tables[0]) })
+	l.Node.Do(func() { converge(t, b, sides[0]) })
 	var stop atomic.Bool
 	var changes int
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		l.Node.Do(func() {
 			for ; !stop.Load(); changes++ {
-				p, err := b.Plan(t.Context(), tables[(changes+1)%2])
+				p, err := b.Plan(t.Context(), sides[(changes+1)%2])
 				if err == nil {
 					err = p.Apply(t.Context())
 				}

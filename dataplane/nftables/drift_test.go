@@ -9,6 +9,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestDrift proves that whatever somebody does to our table, the plan shows
@@ -44,13 +45,13 @@ func TestDrift(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, small()) })
+			l.Node.Do(func() { converge(t, b, tables.Small()) })
 			before := listed(t, l.Node)
 			for _, c := range tc.damage {
 				l.Node.Run("nft", c)
 			}
-			l.Node.Do(func() { checkChanges(t, planOf(t, b, small()), tc.want) })
-			l.Node.Do(func() { converge(t, b, small()) })
+			l.Node.Do(func() { checkChanges(t, planOf(t, b, tables.Small()), tc.want) })
+			l.Node.Do(func() { converge(t, b, tables.Small()) })
 			if diff := cmp.Diff(before, listed(t, l.Node), inAnyOrder); diff != "" {
 				t.Errorf("after the repair:\n%s", diff)
 			}
@@ -86,16 +87,16 @@ func TestTableLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, everyShape()) })
+			l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 			before := listed(t, l.Node)
 			l.Node.Run("nft", tc.damage)
 			l.Node.Run("nft", "add table ip foreign; add chain ip foreign c { type nat hook prerouting priority -100; }")
 			foreign := l.Node.Run("nft", "list table ip foreign")
 			l.Node.Do(func() {
-				if first := planOf(t, b, everyShape()).Changes()[0]; !strings.HasPrefix(first.Reason, tc.reason) {
+				if first := planOf(t, b, tables.EveryShape()).Changes()[0]; !strings.HasPrefix(first.Reason, tc.reason) {
 					t.Errorf("first change %s, want reason %q", first, tc.reason)
 				}
-				converge(t, b, everyShape())
+				converge(t, b, tables.EveryShape())
 			})
 			if diff := cmp.Diff(before, listed(t, l.Node)); diff != "" {
 				t.Errorf("after the repair:\n%s", diff)
@@ -120,7 +121,7 @@ func TestRemove(t *testing.T) {
 			}
 			before := l.Node.Run("nft", "list ruleset")
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, everyShape()) })
+			l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 			for range 2 {
 				l.Node.Do(func() {
 					p, err := b.Remove(t.Context())
@@ -152,7 +153,7 @@ func TestForeignTable(t *testing.T) {
 	before := l.Node.Run("nft", "list ruleset")
 	b := New(Config{})
 	l.Node.Do(func() {
-		if _, err := b.Plan(t.Context(), small()); err == nil || !strings.Contains(err.Error(), "nft delete table ip6 toyproxy") {
+		if _, err := b.Plan(t.Context(), tables.Small()); err == nil || !strings.Contains(err.Error(), "nft delete table ip6 toyproxy") {
 			t.Errorf("plan: %v, want what to do about the table", err)
 		}
 		if p, err := b.Remove(t.Context()); err != nil || len(p.Changes()) > 0 {
@@ -170,8 +171,8 @@ func TestApplyTwice(t *testing.T) {
 	l := newLab(t, lab.WithPods(0))
 	b := New(Config{})
 	l.Node.Do(func() {
-		converge(t, b, everyShape())
-		for _, table := range []dataplane.Table{small(), everyShape()} {
+		converge(t, b, tables.EveryShape())
+		for _, table := range []dataplane.Table{tables.Small(), tables.EveryShape()} {
 			p := planOf(t, b, table)
 			for range 3 {
 				if err := p.Apply(t.Context()); err != nil {

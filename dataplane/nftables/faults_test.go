@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // foreignKinds are tables of others with kinds of sets and objects that we do
@@ -39,9 +40,9 @@ func TestForeignKinds(t *testing.T) {
 	before := l.Node.Run("nft", "list ruleset")
 	b := New(Config{})
 	l.Node.Do(func() {
-		converge(t, b, everyShape())
-		converge(t, b, small())
-		checkChanges(t, planOf(t, b, small()), nil)
+		converge(t, b, tables.EveryShape())
+		converge(t, b, tables.Small())
+		checkChanges(t, planOf(t, b, tables.Small()), nil)
 		p, err := b.Remove(t.Context())
 		if err == nil {
 			err = p.Apply(t.Context())
@@ -58,7 +59,7 @@ func TestForeignKinds(t *testing.T) {
 // TestRandomPorts proves that rewritten sources get a random port, which makes it
 // rare that two flows want the same one at once (fault 31).
 func TestRandomPorts(t *testing.T) {
-	text, err := New(Config{}).Render(everyShape())
+	text, err := New(Config{}).Render(tables.EveryShape())
 	if err != nil {
 		t.Fatal(err)
 	}

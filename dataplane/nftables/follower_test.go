@@ -15,6 +15,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // pool is a part of a table for each of some Services.
@@ -22,7 +23,7 @@ type pool map[string]dataplane.Table
 
 // table is what a node has of all Services, or of those that keep tells.
 func (p pool) table(keep func(string) bool) dataplane.Table {
-	out := dataplane.Table{Node: testNode()}
+	out := dataplane.Table{Node: tables.Node()}
 	for name, t := range p {
 		if keep(name) {
 			out.Frontends = append(out.Frontends, t.Frontends...)

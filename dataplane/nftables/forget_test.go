@@ -10,12 +10,13 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // oneMore is a delta that adds a Service to small.
 func oneMore() dataplane.Delta {
-	d := dataplane.Delta{Before: dataplane.Table{Node: testNode()}, After: dataplane.Table{Node: testNode()}}
-	clusterIP(&d.After, "default/more", "10.96.0.77:80", dataplane.TCP, "10.244.0.11:8080")
+	d := dataplane.Delta{Before: dataplane.Table{Node: tables.Node()}, After: dataplane.Table{Node: tables.Node()}}
+	tables.ClusterIP(&d.After, "default/more", "10.96.0.77:80", dataplane.TCP, "10.244.0.11:8080")
 	return d
 }
 
@@ -23,23 +24,23 @@ func oneMore() dataplane.Delta {
 // what matters.
 func TestForgets(t *testing.T) {
 	nodePort := func(service, at string, k dataplane.Kind) dataplane.Table {
-		out := dataplane.Table{Node: testNode()}
-		clusterIP(&out, service, at, dataplane.TCP, "10.244.0.11:8080")
+		out := dataplane.Table{Node: tables.Node()}
+		tables.ClusterIP(&out, service, at, dataplane.TCP, "10.244.0.11:8080")
 		out.Frontends[0].Kind = k
 		return out
 	}
-	join := func(tables ...dataplane.Table) dataplane.Table {
-		out := dataplane.Table{Node: testNode()}
-		for _, t := range tables {
+	join := func(parts ...dataplane.Table) dataplane.Table {
+		out := dataplane.Table{Node: tables.Node()}
+		for _, t := range parts {
 			out.Frontends, out.Sets = append(out.Frontends, t.Frontends...), append(out.Sets, t.Sets...)
 		}
 		out.Sort()
 		return out
 	}
-	none := dataplane.Table{Node: testNode()}
+	none := dataplane.Table{Node: tables.Node()}
 	moved := oneMore()
 	moved.After.Node.Addrs = moved.After.Node.Addrs[:1]
-	longer := join(small())
+	longer := join(tables.Small())
 	longer.Sets[0].Endpoints = append(longer.Sets[0].Endpoints[:1:1], dataplane.Endpoint{Addr: netip.MustParseAddrPort("10.244.9.9:1"), Weight: 1})
 	port, own := nodePort("default/np", "0.0.0.0:30080", dataplane.NodePort), nodePort("default/own", "192.0.2.1:30080", dataplane.ExternalIP)
 	for _, tc := range []struct {
@@ -48,9 +49,9 @@ func TestForgets(t *testing.T) {
 		d     dataplane.Delta
 		want  string
 	}{
-		{"node", small(), moved, "facts about the node"},
-		{"Services that are not there", small(), dataplane.Delta{Before: oneMore().After, After: none}, "not known"},
-		{"more endpoints than there are", nodePort("default/x", "10.96.0.10:80", dataplane.ClusterIP), dataplane.Delta{Before: join(small()), After: none}, "not known"},
+		{"node", tables.Small(), moved, "facts about the node"},
+		{"Services that are not there", tables.Small(), dataplane.Delta{Before: oneMore().After, After: none}, "not known"},
+		{"more endpoints than there are", nodePort("default/x", "10.96.0.10:80", dataplane.ClusterIP), dataplane.Delta{Before: join(tables.Small()), After: none}, "not known"},
 		{"a NodePort of another loses an address", join(port), dataplane.Delta{Before: none, After: own}, "the NodePort 30080"},
 		{"a NodePort of another gains an address", join(port, own), dataplane.Delta{Before: own, After: none}, "the NodePort 30080"},
 		{"a NodePort beside another's own", own, dataplane.Delta{Before: none, After: port}, ""},
@@ -107,20 +108,20 @@ func TestForgetsPlans(t *testing.T) {
 		defer f.Close()
 		_, err := f.PlanChange(t.Context(), oneMore())
 		checkForgotten(t, err, "no plan was applied yet")
-		first, err := f.Plan(t.Context(), small())
+		first, err := f.Plan(t.Context(), tables.Small())
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = f.PlanChange(t.Context(), oneMore())
 		checkForgotten(t, err, "the last plan was not applied")
-		applied(t)(f.Plan(t.Context(), small()))
+		applied(t)(f.Plan(t.Context(), tables.Small()))
 		p, err := f.PlanChange(t.Context(), oneMore())
 		if err != nil {
 			t.Fatal(err)
 		}
 		applied(t)(first, nil) // overtaken twice
 		checkForgotten(t, p.Apply(t.Context()), "overtaken")
-		applied(t)(f.Plan(t.Context(), small()))
+		applied(t)(f.Plan(t.Context(), tables.Small()))
 		p, err = f.PlanChange(t.Context(), oneMore())
 		for range 2 { // twice is no harm
 			applied(t)(p, err)
@@ -131,7 +132,7 @@ func TestForgetsPlans(t *testing.T) {
 		}
 		_, err = f.PlanChange(t.Context(), oneMore())
 		checkForgotten(t, err, "no plan was applied yet")
-		applied(t)(f.Plan(t.Context(), small()))
+		applied(t)(f.Plan(t.Context(), tables.Small()))
 	})
 }
 
@@ -144,16 +145,16 @@ func TestForgetsForeignChanges(t *testing.T) {
 		b := New(Config{})
 		f := b.Follow().(*follower)
 		defer f.Close()
-		applied(t)(f.Plan(t.Context(), small()))
+		applied(t)(f.Plan(t.Context(), tables.Small()))
 		foreign()
 		_, err := f.PlanChange(t.Context(), oneMore())
 		checkForgotten(t, err, "another program")
-		p, err := f.Plan(t.Context(), dataplane.Table{Node: testNode()})
+		p, err := f.Plan(t.Context(), dataplane.Table{Node: tables.Node()})
 		foreign()
 		applied(t)(p, err)
 		_, err = f.PlanChange(t.Context(), oneMore())
 		checkForgotten(t, err, "no plan was applied yet, or the last one failed")
-		applied(t)(f.Plan(t.Context(), small()))
+		applied(t)(f.Plan(t.Context(), tables.Small()))
 		before := listed(t, l.Node)
 		p, err = f.PlanChange(t.Context(), oneMore())
 		if err != nil {

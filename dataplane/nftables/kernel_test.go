@@ -8,22 +8,27 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
 
-// node returns the node of a lab, with a kernel that has what we need.
+// newLab returns a lab whose kernel has what we need.
 func newLab(t testing.TB, opts ...lab.Option) *lab.Lab {
 	t.Helper()
 	l := lab.New(t, opts...)
-	l.Node.Do(func() {
-		if err := Probe(); errors.Is(err, dataplane.ErrUnsupported) {
-			lab.Skip(t, err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	})
+	l.Node.Do(func() { requireNftables(t) })
 	return l
+}
+
+// requireNftables skips the test on a kernel that has no nftables.
+func requireNftables(t testing.TB) {
+	t.Helper()
+	if err := Probe(); errors.Is(err, dataplane.ErrUnsupported) {
+		lab.Skip(t, err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // plan makes a plan and ends the test if it cannot.
@@ -52,7 +57,7 @@ func converge(t testing.TB, b *Backend, table dataplane.Table) {
 func TestIdempotent(t *testing.T) {
 	l := newLab(t, lab.WithPods(0))
 	b := New(Config{})
-	l.Node.Do(func() { converge(t, b, everyShape()) })
+	l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 }
 
 // TestUnsupported proves that a kernel without nftables, or without its tables of
@@ -61,7 +66,7 @@ func TestIdempotent(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	l := lab.New(t, lab.WithPods(0))
 	var err error
-	l.Node.Do(func() { _, err = New(Config{}).Plan(t.Context(), small()) })
+	l.Node.Do(func() { _, err = New(Config{}).Plan(t.Context(), tables.Small()) })
 	if err == nil {
 		t.Skip("SKIP(kernel): this kernel has nftables, the test is for one without")
 	}

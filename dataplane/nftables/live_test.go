@@ -9,6 +9,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestWalkLive proves that a walk through the kernel's rules is the walk through
@@ -17,16 +18,16 @@ import (
 func TestWalkLive(t *testing.T) {
 	l := newLab(t, lab.WithPods(0))
 	b := New(Config{})
-	table := everyShape()
+	table := tables.EveryShape()
 	l.Node.Do(func() {
 		converge(t, b, table)
 		for _, fe := range table.Frontends {
-			p := packet{src: netip.MustParseAddr("198.51.100.7"), dst: fe.Addr, p: fe.Protocol, port: fe.Port, in: "eth0"}
+			p := tables.Packet{Src: netip.MustParseAddr("198.51.100.7"), Dst: fe.Addr, Protocol: fe.Protocol, Port: fe.Port, In: "eth0"}
 			if fe.Addr.Is6() {
-				p.src = netip.MustParseAddr("2001:db8::7")
+				p.Src = netip.MustParseAddr("2001:db8::7")
 			}
-			for _, p.port = range []uint16{fe.Port, fe.Port + 1} {
-				checkLive(t, b, table, p.on(table.Node))
+			for _, p.Port = range []uint16{fe.Port, fe.Port + 1} {
+				checkLive(t, b, table, p.On(table.Node))
 			}
 		}
 		converge(t, b, table)
@@ -68,13 +69,13 @@ func TestWalkDrift(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, small()) })
+			l.Node.Do(func() { converge(t, b, tables.Small()) })
 			if tc.damage != "" {
 				l.Node.Run("nft", tc.damage)
 			}
-			p := packet{src: netip.MustParseAddr("10.244.0.99"), dst: netip.MustParseAddr("10.96.0.10"), p: dataplane.TCP, port: 80, in: "br0"}
+			p := tables.Packet{Src: netip.MustParseAddr("10.244.0.99"), Dst: netip.MustParseAddr("10.96.0.10"), Protocol: dataplane.TCP, Port: 80, In: "br0"}
 			l.Node.Do(func() {
-				tr, err := b.WalkLive(t.Context(), p.on(small().Node))
+				tr, err := b.WalkLive(t.Context(), p.On(tables.Small().Node))
 				if err != nil {
 					t.Fatal(err)
 				}

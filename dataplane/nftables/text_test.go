@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // listed is what nft prints of our tables, line by line, elements in the order
@@ -72,7 +74,7 @@ func loadText(t *testing.T, h *lab.Host, text string, args ...string) {
 // prints after Apply, that nft loads it and leaves nothing for a plan to do, and
 // that what nft prints can be loaded again.
 func TestRenderIsWhatTheKernelHolds(t *testing.T) {
-	for name, table := range map[string]dataplane.Table{"every shape": everyShape(), "hostile": hostile(), "small": small(), "links": links("br0", "cali+"), "any link": links("+")} {
+	for name, table := range map[string]dataplane.Table{"every shape": tables.EveryShape(), "hostile": hostile(), "small": tables.Small(), "links": links("br0", "cali+"), "any link": links("+")} {
 		t.Run(name, func(t *testing.T) {
 			b := New(Config{})
 			text, err := b.Render(table)
@@ -106,7 +108,7 @@ func TestRenderIsWhatTheKernelHolds(t *testing.T) {
 // links is a table of a node whose Pods are told by their links, with another
 // bit of the mark.
 func links(names ...string) dataplane.Table {
-	t := everyShape()
+	t := tables.EveryShape()
 	t.Node.PodInterfaces, t.Node.MasqueradeMark = names, 1<<31
 	return t
 }
@@ -114,13 +116,13 @@ func links(names ...string) dataplane.Table {
 // hostile has names that would be more than names if anything took them as they
 // are.
 func hostile() dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
+	t := dataplane.Table{Node: tables.Node()}
 	for i, name := range []string{
 		`default/x" } ; add table ip evil ; #`, "default/a\nb", `default/"`, `default/\`, "default/ä€",
 		"default/" + strings.Repeat("n", 300), `-j ACCEPT`, "$x @y", "",
 	} {
-		clusterIP(&t, name, netipPort("10.96.1.", i+1), dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
-		clusterIP(&t, name, "[fd00:10:96::"+string(rune('1'+i))+"]:80", dataplane.TCP, "[fd00:10:244::11]:8080")
+		tables.ClusterIP(&t, name, fmt.Sprintf("10.96.1.%d:80", i+1), dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
+		tables.ClusterIP(&t, name, "[fd00:10:96::"+string(rune('1'+i))+"]:80", dataplane.TCP, "[fd00:10:244::11]:8080")
 	}
 	for i := range t.Sets {
 		if strings.Contains(t.Sets[i].Service, "evil") || strings.Contains(t.Sets[i].Service, "nnn") {

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // fataler is what testing.T and rapid.T have in common.
@@ -19,70 +19,32 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// packet is the first packet of a flow.
-type packet struct {
-	src, dst netip.Addr
-	p        dataplane.Protocol
-	port     uint16
-	// in is the link that it came in through, if any.
-	in string
-}
-
-func (p packet) String() string { return fmt.Sprintf("%s to %s:%d/%s", p.src, p.dst, p.port, p.p) }
-
-// on is the packet as it meets a node.
-func (p packet) on(n dataplane.Node) dataplane.Packet {
-	return dataplane.Packet{Key: dataplane.Key{Addr: p.dst, Protocol: p.p, Port: p.port}, Src: p.src, In: p.in, Own: ownAddrs(n)}
-}
-
-// fatesOf sums up a trace: "forward 10.0.0.1:80", "forward 10.0.0.1:80
-// masquerade", "refuse", "drop", "none".
-func fatesOf(tr dataplane.Trace) map[string]float64 {
-	out := map[string]float64{}
-	for _, o := range tr.Outcomes {
-		name := map[dataplane.Fate]string{dataplane.Passed: "none", dataplane.Refused: "refuse", dataplane.Dropped: "drop"}[o.Fate]
-		if o.Fate == dataplane.Delivered {
-			name = "forward " + o.Endpoint.String()
-		}
-		if o.Masquerade {
-			name += " masquerade"
-		}
-		out[name] += o.Share
-	}
-	return out
-}
-
-// ownAddrs are the addresses of the node, be they for NodePorts or not.
-func ownAddrs(n dataplane.Node) []netip.Addr {
-	return append(slices.Clone(n.Addrs), netip.MustParseAddr("10.244.0.1"))
-}
-
 // TestWalk proves that a way is told hook by hook: which rules, what each
 // decides, and what becomes of the packet.
 func TestWalk(t *testing.T) {
 	var table dataplane.Table
-	table.Node = testNode()
-	clusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.5:8080", "10.244.1.6:8080")
+	table.Node = tables.Node()
+	tables.ClusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.5:8080", "10.244.1.6:8080")
 	table.Sort()
 	vip, pod := netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("10.244.0.9")
 	for _, tc := range []struct {
 		name     string
-		from     packet
+		from     tables.Packet
 		subjects string
 		ends     string
 	}{
-		{"from a Pod", packet{src: pod, dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
+		{"from a Pod", tables.Packet{Src: pod, Dst: vip, Protocol: dataplane.TCP, Port: 80, In: "br0"},
 			"entry dispatch class class class choice choice choice", "delivered 10.244.0.5:8080 0.50, delivered 10.244.1.6:8080 0.50"},
-		{"from an endpoint", packet{src: netip.MustParseAddr("10.244.0.5"), dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
+		{"from an endpoint", tables.Packet{Src: netip.MustParseAddr("10.244.0.5"), Dst: vip, Protocol: dataplane.TCP, Port: 80, In: "br0"},
 			"entry dispatch class class class choice choice choice hairpin", "delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 0.50"},
-		{"from the node", packet{dst: vip, p: dataplane.TCP, port: 80},
+		{"from the node", tables.Packet{Dst: vip, Protocol: dataplane.TCP, Port: 80},
 			"entry dispatch class masquerading class class choice choice choice masquerading",
 			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 masquerade 0.50"},
-		{"another port", packet{src: pod, dst: vip, p: dataplane.TCP, port: 81, in: "br0"}, "entry unserved refusal", "refused 1.00"},
-		{"another address", packet{src: pod, dst: vip.Next(), p: dataplane.UDP, port: 81, in: "br0"}, "entry unserved", "dropped 1.00"},
-		{"elsewhere", packet{src: pod, dst: netip.MustParseAddr("198.51.100.1"), p: dataplane.TCP, port: 80, in: "br0"}, "entry", "passed 1.00"},
+		{"another port", tables.Packet{Src: pod, Dst: vip, Protocol: dataplane.TCP, Port: 81, In: "br0"}, "entry unserved refusal", "refused 1.00"},
+		{"another address", tables.Packet{Src: pod, Dst: vip.Next(), Protocol: dataplane.UDP, Port: 81, In: "br0"}, "entry unserved", "dropped 1.00"},
+		{"elsewhere", tables.Packet{Src: pod, Dst: netip.MustParseAddr("198.51.100.1"), Protocol: dataplane.TCP, Port: 80, In: "br0"}, "entry", "passed 1.00"},
 	} {
-		tr, err := New(Config{}).Walk(table, tc.from.on(table.Node))
+		tr, err := New(Config{}).Walk(table, tc.from.On(table.Node))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +88,7 @@ func TestDecode(t *testing.T) {
 		}
 	})
 	for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
-		for _, c := range build(everyShape(), f).chains {
+		for _, c := range build(tables.EveryShape(), f).chains {
 			for _, r := range c.rules {
 				checkDecode(t, f, r)
 			}

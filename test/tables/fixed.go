@@ -1,4 +1,4 @@
-package nftables
+package tables
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// node returns the facts about the node that the tests use.
-func testNode() dataplane.Node {
+// Node returns the facts about the node that the tests use.
+func Node() dataplane.Node {
 	return dataplane.Node{
 		PodRanges:     []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")},
 		ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/112")},
@@ -17,9 +17,9 @@ func testNode() dataplane.Node {
 	}
 }
 
-// clusterIP adds a Service port with the routes that a ClusterIP has: sources
+// ClusterIP adds a Service port with the routes that a ClusterIP has: sources
 // that are no Pod are rewritten. Without endpoints it refuses.
-func clusterIP(t *dataplane.Table, service, at string, p dataplane.Protocol, endpoints ...string) *dataplane.Table {
+func ClusterIP(t *dataplane.Table, service, at string, p dataplane.Protocol, endpoints ...string) *dataplane.Table {
 	addr := netip.MustParseAddrPort(at)
 	fe := dataplane.Frontend{Key: dataplane.Key{Addr: addr.Addr(), Protocol: p, Port: addr.Port()}, Service: service}
 	set := service + "/" + p.String() + "/" + dataplane.FamilyOf(addr.Addr()).String()
@@ -41,9 +41,9 @@ func clusterIP(t *dataplane.Table, service, at string, p dataplane.Protocol, end
 	return t
 }
 
-// everyShape is a table in which each kind of rule occurs, in both families.
-func everyShape() dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
+// EveryShape is a table in which each kind of rule occurs, in both families.
+func EveryShape() dataplane.Table {
+	t := dataplane.Table{Node: Node()}
 	for _, f := range []struct{ vip, pod, external string }{
 		{"10.96.0.%d", "10.244.0.%d", "203.0.113.7"},
 		{"[fd00:10:96::%x]", "[fd00:10:244::%x]", "fd00:203:113::7"},
@@ -55,18 +55,18 @@ func everyShape() dataplane.Table {
 			return out
 		}
 		vip := func(n, port int) string { return fmt.Sprintf(f.vip, n) + fmt.Sprintf(":%d", port) }
-		clusterIP(&t, "default/web:http", vip(10, 80), dataplane.TCP, eps(3)...)
-		clusterIP(&t, "default/empty", vip(11, 80), dataplane.TCP)
-		clusterIP(&t, "kube-system/dns:dns", vip(53, 53), dataplane.UDP, eps(2)...)
-		clusterIP(&t, "kube-system/dns:dns-tcp", vip(53, 53), dataplane.TCP, eps(2)...)
-		clusterIP(&t, "default/signal", vip(12, 132), dataplane.SCTP, eps(1)...)
-		clusterIP(&t, "default/large", vip(13, 80), dataplane.TCP, eps(70)...)
+		ClusterIP(&t, "default/web:http", vip(10, 80), dataplane.TCP, eps(3)...)
+		ClusterIP(&t, "default/empty", vip(11, 80), dataplane.TCP)
+		ClusterIP(&t, "kube-system/dns:dns", vip(53, 53), dataplane.UDP, eps(2)...)
+		ClusterIP(&t, "kube-system/dns:dns-tcp", vip(53, 53), dataplane.TCP, eps(2)...)
+		ClusterIP(&t, "default/signal", vip(12, 132), dataplane.SCTP, eps(1)...)
+		ClusterIP(&t, "default/large", vip(13, 80), dataplane.TCP, eps(70)...)
 		for i := range 60 {
-			clusterIP(&t, fmt.Sprintf("default/ports:p%d", i), vip(14, 8000+i*7), dataplane.TCP, eps(1)...)
-			clusterIP(&t, fmt.Sprintf("default/many%d", i), vip(100+i, 80), dataplane.TCP, eps(1)...)
+			ClusterIP(&t, fmt.Sprintf("default/ports:p%d", i), vip(14, 8000+i*7), dataplane.TCP, eps(1)...)
+			ClusterIP(&t, fmt.Sprintf("default/many%d", i), vip(100+i, 80), dataplane.TCP, eps(1)...)
 		}
-		clusterIP(&t, "default/ports:low", vip(14, 1), dataplane.UDP, eps(1)...)
-		clusterIP(&t, "default/sticky", vip(15, 80), dataplane.TCP, eps(3)...)
+		ClusterIP(&t, "default/ports:low", vip(14, 1), dataplane.UDP, eps(1)...)
+		ClusterIP(&t, "default/sticky", vip(15, 80), dataplane.TCP, eps(3)...)
 		external(&t, f.external)
 	}
 	for i := range t.Sets {
@@ -106,39 +106,36 @@ func external(t *dataplane.Table, at string) {
 	t.Sort()
 }
 
-// netipPort is the address that begins like that and ends with a number, port 80.
-func netipPort(begin string, n int) string { return fmt.Sprintf("%s%d:80", begin, n) }
-
-// small is a table whose rules are few enough to be damaged by hand.
-func small() dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
-	clusterIP(&t, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
-	clusterIP(&t, "default/web:http", "[fd00:10:96::10]:80", dataplane.TCP, "[fd00:10:244::11]:8080")
-	clusterIP(&t, "default/empty", "10.96.0.11:80", dataplane.TCP)
+// Small is a table whose rules are few enough to be damaged by hand.
+func Small() dataplane.Table {
+	t := dataplane.Table{Node: Node()}
+	ClusterIP(&t, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
+	ClusterIP(&t, "default/web:http", "[fd00:10:96::10]:80", dataplane.TCP, "[fd00:10:244::11]:8080")
+	ClusterIP(&t, "default/empty", "10.96.0.11:80", dataplane.TCP)
 	return t
 }
 
-// many is a table of n Services with their endpoints, laid out as an allocator
+// Many is a table of n Services with their endpoints, laid out as an allocator
 // of addresses does: one after the other. No endpoint lives here.
-func many(n, endpoints int) dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
+func Many(n, endpoints int) dataplane.Table {
+	t := dataplane.Table{Node: Node()}
 	addr := netip.MustParseAddr("10.96.0.1")
 	for i := range n {
 		var eps []string
 		for e := range endpoints {
 			eps = append(eps, fmt.Sprintf("10.%d.%d.%d:8080", 200+e, i/250, 1+i%250))
 		}
-		fill(&t, i, netip.AddrPortFrom(addr, 80), eps...)
+		Fill(&t, i, netip.AddrPortFrom(addr, 80), eps...)
 		addr = addr.Next()
 	}
 	t.Sort()
 	return t
 }
 
-// fill is clusterIP for large tables: the caller sorts.
-func fill(t *dataplane.Table, number int, at netip.AddrPort, endpoints ...string) {
+// Fill is clusterIP for large tables: the caller sorts.
+func Fill(t *dataplane.Table, number int, at netip.AddrPort, endpoints ...string) {
 	one := dataplane.Table{}
-	clusterIP(&one, fmt.Sprintf("default/s%d:http", number), at.String(), dataplane.TCP, endpoints...)
+	ClusterIP(&one, fmt.Sprintf("default/s%d:http", number), at.String(), dataplane.TCP, endpoints...)
 	for i := range one.Sets {
 		for e := range one.Sets[i].Endpoints {
 			one.Sets[i].Endpoints[e].Local = false
