@@ -49,7 +49,7 @@ var rules = []rule{
 	// For tests alone: imported by no product code, as no row above names them.
 	{dir: "test/arch"},
 	{dir: "test/lab", imports: "dataplane", io: "*"},
-	{dir: "test/tables", imports: "dataplane test/lab"},
+	{dir: "test/tables", imports: "dataplane test/lab", io: "checks.go"},
 	{dir: "test/sandbox", io: "*"},
 	{dir: "test/conformance"},
 	{dir: "test/walk"},
