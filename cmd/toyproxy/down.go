@@ -12,7 +12,7 @@ import (
 func downCommand() *cobra.Command {
 	var nf nodeFlags
 	var out outputFlag
-	var dryRun bool
+	var dryRun, all bool
 	cmd := &cobra.Command{
 		Use:     "down",
 		Aliases: []string{"cleanup"},
@@ -26,6 +26,9 @@ addresses, Pods with their network, and puts back the sysctls that were changed.
 			if err := needRoot("down"); err != nil {
 				return err
 			}
+			if all {
+				return downAllNodes(cmd, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
+			}
 			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
 			}
@@ -35,6 +38,7 @@ addresses, Pods with their network, and puts back the sysctls that were changed.
 	nf.registerScope(cmd)
 	out.register(cmd, "json")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be removed and change nothing")
+	allNodesFlag(cmd, &all, "remove every node that sync --all-nodes made, with what is in it")
 	return cmd
 }
 

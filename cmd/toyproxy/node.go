@@ -109,6 +109,9 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	}
 	keepAges(in.Objects.Services, earlier)
 	noteLast(cmd, src, last)
+	if err := placeOnMembers(cmd.Context(), &in, src.node.value, nf); err != nil {
+		return nil, err
+	}
 	a, err := buildAgent(src, nf, sc, &in)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,8 +117,8 @@ func (f *nodeFlags) scope() scope {
 		s.pod = true
 		return s
 	}
-	if f.stateDir == "" {
-		s.stateDir = netnsStateDir(s.netns)
+	if f.stateDir == "" || slices.Contains(f.members(), s.netns) {
+		s.stateDir = memberDir(outer, s.netns)
 	}
 	return s
 }

@@ -30,7 +30,7 @@ func planCommand() *cobra.Command {
 	var src sourceFlags
 	var nf nodeFlags
 	var out outputFlag
-	var detailed, brief bool
+	var detailed, brief, all bool
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what sync would change, and why",
@@ -41,6 +41,9 @@ Changes nothing.`,
   sudo toyproxy plan --detailed-exitcode --brief; echo $?`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return lookAtAllNodes(cmd, &src, &nf, planOptions{json: out.isJSON(), brief: brief, detailed: detailed})
+			}
 			p, err := readNode(cmd, &src, &nf, "plan")
 			if err != nil {
 				return err
@@ -71,6 +74,7 @@ Changes nothing.`,
 	out.register(cmd, "json")
 	cmd.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when there are changes")
 	cmd.Flags().BoolVar(&brief, "brief", false, "leave out the exact lines")
+	allNodesFlag(cmd, &all, "plan every Node of the manifests, as sync --all-nodes makes them")
 	return cmd
 }
 
@@ -78,6 +82,7 @@ func verifyCommand() *cobra.Command {
 	var src sourceFlags
 	var nf nodeFlags
 	var out outputFlag
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the kernel with the desired state",
@@ -88,6 +93,9 @@ where no new one would. Exits with 3 and the list when it found any.
 		Example: `  sudo toyproxy verify && echo the kernel is as it should be`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all {
+				return lookAtAllNodes(cmd, &src, &nf, planOptions{json: out.isJSON(), verify: true})
+			}
 			p, err := readNode(cmd, &src, &nf, "verify")
 			if err != nil {
 				return err
@@ -119,6 +127,7 @@ where no new one would. Exits with 3 and the list when it found any.
 	src.register(cmd)
 	nf.register(cmd)
 	out.register(cmd, "json")
+	allNodesFlag(cmd, &all, "verify every Node of the manifests")
 	return cmd
 }
 

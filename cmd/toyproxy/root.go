@@ -34,13 +34,14 @@ const exitCodesHelp = `0   done
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "toyproxy",
-		Short:         "Kubernetes Services on any Linux box",
-		Long:          rootLong,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:               "toyproxy",
+		Short:             "Kubernetes Services on any Linux box",
+		Long:              rootLong,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return meanMember(cmd) },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit(exitUsage, fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath()))

@@ -15,7 +15,7 @@ func syncCommand() *cobra.Command {
 	var src sourceFlags
 	var nf nodeFlags
 	var out outputFlag
-	var dryRun bool
+	var dryRun, all bool
 	cmd := &cobra.Command{
 		Use:   "sync",
 		Short: "Make Pods and kernel match the manifests, once",
@@ -24,11 +24,15 @@ stands in the path of a packet, and nothing but the Pods' own processes stays.
 A second pass changes nothing and says so.`,
 		Example: `  sudo toyproxy sync
   sudo toyproxy sync -f examples/guestbook.yaml --backend ipvs
-  sudo toyproxy sync --netns lab --dry-run`,
+  sudo toyproxy sync --netns lab --dry-run
+  sudo toyproxy sync --all-nodes -f examples/multi-node`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := needRoot("sync"); err != nil {
 				return err
+			}
+			if all {
+				return syncAllNodes(cmd, &src, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
 			}
 			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
@@ -40,6 +44,7 @@ A second pass changes nothing and says so.`,
 	nf.register(cmd)
 	out.register(cmd, "json")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and change nothing")
+	allNodesFlag(cmd, &all, "make every Node of the manifests a network namespace, and sync each")
 	return cmd
 }
 
