@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -15,12 +14,11 @@ import (
 // sharesOf walks the choice of a set and returns what each endpoint gets.
 func sharesOf(t *testing.T, s dataplane.EndpointSet) walker {
 	t.Helper()
-	w := walker{chains: map[string][]string{}, fates: map[string]float64{}}
-	for _, c := range pickChains(s) {
-		w.chains[c.Name] = c.Rules
-	}
-	left, _, _ := w.chain(t, setChain(s.Name, ""), packet{p: dataplane.TCP}, part{weight: 1})
-	if left > 0 {
+	lead := xtables.Jump{Table: xtables.NAT, Base: "PREROUTING", Rule: goTo(setChain(s.Name, ""))}
+	rules := xtables.Ruleset{Chains: pickChains(s, inSets), Jumps: []xtables.Jump{lead}}.Rules()
+	p := dataplane.Packet{Key: dataplane.Key{Protocol: dataplane.TCP}, In: "br0"}
+	w := walker{fates: fatesOf(follow(rules, p)), met: metIn(rules, p)}
+	if left := w.fates["none"]; left > 0 {
 		t.Errorf("%g of the packets fall through", left)
 	}
 	return w
@@ -77,7 +75,7 @@ func TestExactShares(t *testing.T) {
 // endpoints, and one of more than that has parts.
 func TestOneChain(t *testing.T) {
 	for endpoints, want := range map[int]int{1: 1, 10: 1, flat: 1, flat + 1: 4} {
-		if got := len(pickChains(setOf(equalWeights(endpoints)...))); got != want {
+		if got := len(pickChains(setOf(equalWeights(endpoints)...), inSets)); got != want {
 			t.Errorf("%d endpoints have %d chains, want %d", endpoints, got, want)
 		}
 	}
@@ -94,30 +92,6 @@ func TestProbabilityText(t *testing.T) {
 		if again := fmt.Sprintf("%.11f", float64(kept)/resolution); kept != steps || again != text {
 			t.Errorf("%d steps print as %s, are read as %d and print as %s", steps, text, kept, again)
 		}
-	}
-}
-
-// TestAffinityRules shows the rules of a set with affinity: first back to the
-// endpoint that served the client, then by chance, remembering.
-func TestAffinityRules(t *testing.T) {
-	s := setOf(1, 1)
-	s.Affinity = 90 * time.Minute
-	a, b := recentList(s, s.Endpoints[0]), recentList(s, s.Endpoints[1])
-	const source = " --mask 255.255.255.255 --rsource -j DNAT --to-destination "
-	want := []string{
-		"-p tcp -m recent --update --seconds 5400 --reap --name " + a + source + "10.244.0.1:80",
-		"-p tcp -m recent --update --seconds 5400 --reap --name " + b + source + "10.244.0.2:80",
-		"-p tcp -m statistic --mode random --probability 0.50000000000 -m recent --set --name " + a + source + "10.244.0.1:80",
-		"-p tcp -m recent --set --name " + b + source + "10.244.0.2:80",
-	}
-	got := pickChains(s)[0].Rules
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("rules\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	local := s
-	local.Name = "s/local"
-	if recentList(local, s.Endpoints[0]) != a {
-		t.Error("two sets of one Service do not share their memory")
 	}
 }
 

@@ -140,10 +140,10 @@ func many(n, endpoints int) dataplane.Table {
 // meets more than 64 rules up to its endpoint.
 func TestRulesMetByAny(t *testing.T) {
 	table := many(10_000, 10)
-	w := walk(t, Ruleset(table, dataplane.IPv4, true), table.Node, packet{dst: netip.MustParseAddr("127.0.0.1"), src: testNode().Addrs[0], p: dataplane.TCP})
+	w := walk(Ruleset(table, dataplane.IPv4, true), table.Node, packet{dst: netip.MustParseAddr("127.0.0.1"), src: testNode().Addrs[0], p: dataplane.TCP})
 	most, sum := 0, 0
 	for _, fe := range table.Frontends {
-		met := w.walk(t, packet{src: testNode().Addrs[0], dst: fe.Addr, p: fe.Protocol, port: fe.Port}).met
+		met := w.walk(packet{src: testNode().Addrs[0], dst: fe.Addr, p: fe.Protocol, port: fe.Port}).met
 		most, sum = max(most, met), sum+met
 	}
 	if most > 64 {

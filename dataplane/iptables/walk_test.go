@@ -4,18 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
-
-// fataler is what testing.T and rapid.T have in common.
-type fataler interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}
 
 // packet is the first packet of a flow.
 type packet struct {
@@ -30,171 +24,134 @@ func (p packet) String() string {
 	return fmt.Sprintf("%s by link %q to %s:%d/%s", p.src, p.in, p.dst, p.port, p.p)
 }
 
-// walker interprets the rules of table nat as the kernel does, but takes every
-// chance at once: a packet is divided into parts by the statistic match.
+// on is the packet as it meets a node.
+func (p packet) on(n dataplane.Node) dataplane.Packet {
+	return dataplane.Packet{Key: dataplane.Key{Addr: p.dst, Protocol: p.p, Port: p.port}, Src: p.src, In: p.in, Own: ownAddrs(n)}
+}
+
+// walker walks packets through rules and sums up what becomes of them.
 type walker struct {
-	chains map[string][]string
-	node   dataplane.Node
+	rules xtables.Rules
+	node  dataplane.Node
 	// fates sums up the parts by what became of them: "forward 10.0.0.1:80",
 	// "forward 10.0.0.1:80 masquerade", "refuse", "drop", "none"; with " ours" at
 	// the end of a forward whose connection is marked.
 	fates map[string]float64
-	// met is the most rules that a part met.
+	// met is the most rules of table nat that a part met up to its endpoint.
 	met int
 }
 
-// walk sends a packet through TOY-SERVICES.
-func walk(t fataler, r xtables.Ruleset, node dataplane.Node, p packet) walker {
-	t.Helper()
-	w := walker{chains: map[string][]string{}, node: node, fates: map[string]float64{}}
-	for _, c := range r.Chains {
-		if c.Table == xtables.NAT {
-			w.chains[c.Name] = c.Rules
-		}
-	}
-	return w.walk(t, p)
+// walk sends a packet through all hooks.
+func walk(r xtables.Ruleset, node dataplane.Node, p packet) walker {
+	return walker{rules: r.Rules(), node: node}.walk(p)
 }
 
-func (w walker) walk(t fataler, p packet) walker {
-	t.Helper()
-	w.fates, w.met = map[string]float64{}, 0
-	left, mark, _ := w.chain(t, servicesChain, p, part{weight: 1})
-	if left > 0 {
-		w.fates["none"+mark] += left
-	}
+func (w walker) walk(p packet) walker {
+	w.fates, w.met = fatesOf(follow(w.rules, p.on(w.node))), metIn(w.rules, p.on(w.node))
 	return w
 }
 
-// part is a part of a packet: how much of it, with which mark, after how many
-// rules.
-type part struct {
-	weight float64
-	mark   string
-	met    int
-	// ours: the mark of the connection says that FORWARD is to accept it.
-	ours bool
-}
-
-// chain returns what falls out of a chain.
-func (w *walker) chain(t fataler, name string, p packet, at part) (left float64, mark string, met int) {
-	t.Helper()
-	rules, ok := w.chains[name]
-	if !ok {
-		t.Fatalf("a rule leads to chain %s, which is not there", name)
+// fatesOf sums up a trace.
+func fatesOf(tr dataplane.Trace) map[string]float64 {
+	suffix := ""
+	if slices.ContainsFunc(tr.Steps, func(s dataplane.Step) bool { return strings.Contains(s.Rule, "-j CONNMARK --set-xmark") }) {
+		suffix = " ours"
 	}
-	fallen := part{mark: at.mark}
-	for _, text := range rules {
-		at.met++
-		w.met = max(w.met, at.met)
-		chance, action, arg := w.match(t, text, p)
-		taken := at
-		taken.weight *= chance
-		at.weight -= taken.weight
-		switch {
-		case taken.weight == 0:
-		case action == "-g":
-			out, mark, met := w.chain(t, arg, p, taken)
-			if out > 0 {
-				fallen = part{weight: fallen.weight + out, mark: mark, met: max(fallen.met, met)}
+	out := map[string]float64{}
+	for _, o := range tr.Outcomes {
+		name := map[dataplane.Fate]string{dataplane.Passed: "none", dataplane.Refused: "refuse", dataplane.Dropped: "drop"}[o.Fate]
+		if o.Fate == dataplane.Delivered {
+			name = "forward " + o.Endpoint.String()
+			if o.Masquerade {
+				name += " masquerade"
 			}
-		case w.chains[arg] != nil:
-			out, mark, met := w.chain(t, arg, p, taken)
-			if at.weight += out; out > 0 {
-				at.mark, at.met = mark, met
+			name += suffix
+		}
+		out[name] += o.Share
+	}
+	return out
+}
+
+// metIn counts the rules of table nat that lead to an endpoint, without the jump
+// into ours.
+func metIn(r xtables.Rules, p dataplane.Packet) int {
+	w := xtables.Walker{Rules: r, Packet: p, Describe: describe}
+	return w.Finish(w.Hook(xtables.NAT, "PREROUTING", w.Start())).Rules - 1
+}
+
+// ownAddrs are the addresses of the node, be they for NodePorts or not.
+func ownAddrs(n dataplane.Node) []netip.Addr {
+	return append(slices.Clone(n.Addrs), netip.MustParseAddr("10.244.0.1"))
+}
+
+// TestWalk proves that a way is told hook by hook: which rules, what each
+// decides, and what becomes of the packet.
+func TestWalk(t *testing.T) {
+	var table dataplane.Table
+	table.Node = testNode()
+	clusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.5:8080", "10.244.1.6:8080")
+	table.Sort()
+	vip := netip.MustParseAddr("10.96.0.10")
+	for _, tc := range []struct {
+		name     string
+		from     packet
+		subjects string
+		hooks    string
+		ends     string
+	}{
+		{"from a Pod", packet{src: netip.MustParseAddr("10.244.0.9"), dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
+			"entry dispatch class choice choice entry passage entry hairpin",
+			"nat PREROUTING, filter FORWARD, nat POSTROUTING",
+			"delivered 10.244.0.5:8080 0.50, delivered 10.244.1.6:8080 0.50"},
+		{"from an endpoint", packet{src: netip.MustParseAddr("10.244.0.5"), dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
+			"entry dispatch class choice choice entry passage entry hairpin hairpin",
+			"nat PREROUTING, filter FORWARD, nat POSTROUTING",
+			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 0.50"},
+		{"from the node", packet{dst: vip, p: dataplane.TCP, port: 80},
+			"entry dispatch masquerading masquerading class choice choice entry masquerading masquerading masquerading",
+			"nat OUTPUT, nat POSTROUTING",
+			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 masquerade 0.50"},
+		{"another port", packet{src: netip.MustParseAddr("10.244.0.9"), dst: vip, p: dataplane.TCP, port: 81, in: "br0"},
+			"entry unserved refusal refusal entry refusal",
+			"nat PREROUTING, filter FORWARD", "refused 1.00"},
+		{"another address", packet{src: netip.MustParseAddr("10.244.0.9"), dst: vip.Next(), p: dataplane.UDP, port: 81, in: "br0"},
+			"entry unserved discard discard entry discard",
+			"nat PREROUTING, filter FORWARD", "dropped 1.00"},
+		{"elsewhere", packet{src: netip.MustParseAddr("10.244.0.9"), dst: netip.MustParseAddr("198.51.100.1"), p: dataplane.TCP, port: 80, in: "br0"},
+			"entry entry entry", "nat PREROUTING, filter FORWARD, nat POSTROUTING", "passed 1.00"},
+	} {
+		tr, err := New(Config{}).Walk(table, tc.from.on(table.Node))
+		if err != nil {
+			t.Fatal(err)
+		}
+		subjects, hooks, ends := outline(tr)
+		if subjects != tc.subjects || hooks != tc.hooks || ends != tc.ends {
+			t.Errorf("%s:\n%s\n%s\n%s, want\n%s\n%s\n%s", tc.name, subjects, hooks, ends, tc.subjects, tc.hooks, tc.ends)
+			for _, s := range tr.Steps {
+				t.Logf("%s: %s (%s)", s.Hook, s.Rule, s.Why)
 			}
-		case strings.HasPrefix(arg, "MARK"):
-			at.weight, at.mark = at.weight+taken.weight, arg[strings.LastIndex(arg, " ")+1:]
-		case arg == "CONNMARK --set-xmark "+marksOf(w.node).ours:
-			at.weight, at.ours = at.weight+taken.weight, true
-		default:
-			w.fates[w.fateName(arg, at)] += taken.weight
-		}
-		if at.weight <= 0 {
-			break
 		}
 	}
-	if at.weight > 0 {
-		return fallen.weight + at.weight, at.mark, at.met
-	}
-	return fallen.weight, fallen.mark, fallen.met
 }
 
-func (w *walker) fateName(target string, at part) string {
-	marks := marksOf(w.node)
-	to, ok := strings.CutPrefix(target, "DNAT --to-destination ")
-	if !ok {
-		return map[string]string{marks.refuse: "refuse", marks.drop: "drop"}[at.mark]
-	}
-	name := "forward " + to
-	if at.mark == marks.masquerade {
-		name += " masquerade"
-	}
-	if at.ours {
-		name += " ours"
-	}
-	return name
-}
-
-// match returns with which chance the rule is taken, and its action.
-func (w *walker) match(t fataler, text string, p packet) (chance float64, action, arg string) {
-	t.Helper()
-	words := strings.Fields(text)
-	chance = 1
-	no := func(matched bool) {
-		if !matched {
-			chance = 0
+// outline writes a trace in three lines.
+func outline(tr dataplane.Trace) (subjects, hooks, ends string) {
+	var s, h, e []string
+	for _, step := range tr.Steps {
+		s = append(s, step.Subject.String())
+		if len(h) == 0 || h[len(h)-1] != step.Hook {
+			h = append(h, step.Hook)
 		}
 	}
-	for i := 0; i < len(words); i++ {
-		value := func() string { i++; return words[i] }
-		switch words[i] {
-		case "-s":
-			in := netip.MustParsePrefix(value()).Contains(p.src)
-			no(in != (i >= 2 && words[i-2] == "!"))
-		case "-i":
-			no(throughLink(value(), p.in))
-		case "-d":
-			no(netip.MustParsePrefix(value()).Contains(p.dst))
-		case "-p":
-			no(value() == p.p.String())
-		case "--dport":
-			low, high, isRange := strings.Cut(value(), ":")
-			if !isRange {
-				high = low
-			}
-			no(number(low) <= int(p.port) && int(p.port) <= number(high))
-		case "--src-type":
-			value()
-			no(isLocal(w.node, p.src))
-		case "--probability":
-			f, _ := strconv.ParseFloat(value(), 64)
-			chance *= f
-		case "--update":
-			no(false) // the walker has no memory
-		case "--comment", "-m", "--name", "--mask", "--mode":
-			value()
-		case "!", "--rsource", "--set", "--seconds", "--reap":
-		case "-j", "-g":
-			return chance, words[i], strings.Join(words[i+1:], " ")
+	for _, o := range tr.Outcomes {
+		text := o.Fate.String()
+		if o.Endpoint.IsValid() {
+			text += " " + o.Endpoint.String()
 		}
+		if o.Masquerade {
+			text += " masquerade"
+		}
+		e = append(e, fmt.Sprintf("%s %.2f", text, o.Share))
 	}
-	t.Fatalf("rule without a target: %s", text)
-	return 0, "", ""
-}
-
-// throughLink reports whether a link has a name, or begins with it and "+". What
-// the node sends came in through none.
-func throughLink(name, link string) bool {
-	prefix, begins := strings.CutSuffix(name, "+")
-	return link == name || begins && link != "" && strings.HasPrefix(link, prefix)
-}
-
-// isLocal reports whether an address is the node's, be it for NodePorts or not.
-func isLocal(n dataplane.Node, a netip.Addr) bool {
-	return slices.Contains(n.Addrs, a) || a == netip.MustParseAddr("10.244.0.1")
-}
-
-func number(s string) int {
-	n, _ := strconv.Atoi(s)
-	return n
+	return strings.Join(s, " "), strings.Join(h, ", "), strings.Join(e, ", ")
 }

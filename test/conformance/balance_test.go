@@ -34,7 +34,7 @@ func TestBalance(t *testing.T) {
 			s.Pod(n).Serve(dataplane.TCP, 8080)
 		}
 		for _, n := range []int{2, 3, 7, 64} {
-			s.program(podLines(2, n+1, "app=web"), web)
+			table := s.program(podLines(2, n+1, "app=web"), web)
 			for _, vip := range vips(10, n == 7) {
 				got := lab.ProbeMany(s.Pod(1), dataplane.TCP, netip.AddrPortFrom(vip, 80), connections)
 				if !fair(got, n, b.turns) && !b.turns {
@@ -43,6 +43,7 @@ func TestBalance(t *testing.T) {
 					got = lab.ProbeMany(s.Pod(1), dataplane.TCP, netip.AddrPortFrom(vip, 80), connections)
 				}
 				checkShares(t, got, n, b.turns)
+				checkTold(t, s.told(table, netip.AddrPortFrom(vip, 80)), got, n)
 				t.Logf("%s over %d endpoints: %v", vip, n, got.Took)
 			}
 		}

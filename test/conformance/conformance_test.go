@@ -48,7 +48,9 @@ type run struct {
 	backend  backend
 	lab      *lab.Lab
 	impl     dataplane.Backend
-	verdict  verdict
+	// table is that of the step.
+	table   dataplane.Table
+	verdict verdict
 	// tried are the flows that were sent, and whether each ended as expected.
 	tried []triedFlow
 }
@@ -116,6 +118,7 @@ func (r *run) take(t *testing.T, p *pipeline, s step) {
 	if err != nil {
 		t.Fatalf("step %s: %v", s.name, err)
 	}
+	r.table = table
 	plan := func(ctx context.Context) (dataplane.Plan, error) { return r.impl.Plan(ctx, table) }
 	if err := errors.Join(execute(r.lab.Node, plan), settled(r.lab.Node, plan)); err != nil {
 		t.Errorf("step %s: %v", s.name, err)
@@ -137,6 +140,8 @@ func (r *run) try(t *testing.T, s step, f flow) {
 	if err := f.try(r.lab); err != nil {
 		t.Errorf("step %s: %s: %v", s.name, f, err)
 		tried.Fail = err.Error()
+	} else if err := (explained{r.lab, r.impl, r.table, r.scenario.servers}).agrees(t, f, f.line == s.flows[0].line); err != nil {
+		t.Errorf("step %s: %s happened, but %v", s.name, f.line, err)
 	}
 	r.tried = append(r.tried, tried)
 }

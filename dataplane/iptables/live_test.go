@@ -1,0 +1,96 @@
+package iptables
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// TestWalkLive proves that a walk through the kernel's rules is the walk through
+// those that were rendered, to every frontend there may be and beside it, and
+// writes nothing.
+func TestWalkLive(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e xtables.Engine) {
+		l := lab.New(t, lab.WithPods(0))
+		b := New(Config{Engine: e})
+		table := everyShape()
+		l.Node.Do(func() {
+			converge(t, b, table)
+			for i := 0; i < len(table.Frontends); i += 7 { // reading all rules takes its time
+				fe := table.Frontends[i]
+				p := packet{src: netip.MustParseAddr("198.51.100.7"), dst: fe.Addr, p: fe.Protocol, port: fe.Port, in: "eth0"}
+				if fe.Addr.Is6() {
+					p.src = netip.MustParseAddr("2001:db8::7")
+				}
+				checkLive(t, b, table, p.on(table.Node))
+				p.port++
+				p.in = ""
+				checkLive(t, b, table, p.on(table.Node))
+			}
+			converge(t, b, table)
+		})
+	})
+}
+
+func checkLive(t *testing.T, b *Backend, table dataplane.Table, p dataplane.Packet) {
+	t.Helper()
+	rendered, err := b.Walk(table, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := b.WalkLive(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rendered, live, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		t.Fatalf("to %s, rendered and live:\n%s", p.Key, diff)
+	}
+}
+
+// TestWalkDrift proves that a live walk goes where the kernel's packets go after
+// somebody has changed our rules.
+func TestWalkDrift(t *testing.T) {
+	const both = "delivered 10.244.0.11:8080 0.50, delivered 10.244.0.12:8080 0.50"
+	key := small().Frontends[0].Key
+	names := strings.NewReplacer("SVC ", frontendChain(key)+" ", "EPS", setChain(small().Frontends[0].Routes[0].Set, ""))
+	for _, tc := range []struct {
+		name, ends, note string
+		damage           []string
+	}{
+		{name: "nothing", ends: both},
+		{name: "chain flushed", damage: []string{"-t nat -F EPS"}, ends: "refused 1.00"},
+		{name: "rule deleted", damage: []string{"-t nat -D EPS 1"}, ends: "delivered 10.244.0.12:8080 1.00"},
+		{name: "rule added", damage: []string{"-t nat -I SVC -j RETURN"}, ends: "refused 1.00"},
+		{name: "jump deleted", damage: []string{"-t nat -D PREROUTING 1"}, ends: "passed 1.00"},
+		{name: "not understood", damage: []string{"-t nat -I SVC -m length --length 100 -j RETURN"}, ends: both, note: "--length"},
+		{name: "policy", damage: []string{"-P FORWARD DROP"}, ends: both},
+		{name: "policy, and nothing that lets pass", damage: []string{"-P FORWARD DROP", "-F TOY-FORWARD"}, ends: "dropped 1.00"},
+		{name: "rules of others", damage: []string{"-I FORWARD -s 198.51.100.0/24 -j DROP"}, ends: both, note: "rules of others in filter FORWARD are not followed: 1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			eachEngine(t, func(t *testing.T, e xtables.Engine) {
+				l := lab.New(t, lab.WithPods(0))
+				b := New(Config{Engine: e})
+				l.Node.Do(func() { converge(t, b, small()) })
+				damage(l.Node, e, tc.damage, names)
+				p := packet{src: netip.MustParseAddr("10.244.0.99"), dst: key.Addr, p: dataplane.TCP, port: 80, in: "br0"}
+				l.Node.Do(func() {
+					tr, err := b.WalkLive(t.Context(), p.on(small().Node))
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _, ends := outline(tr)
+					if notes := strings.Join(tr.Notes, "\n"); ends != tc.ends || !strings.Contains(notes, tc.note) || tc.note == "" && notes != "" {
+						t.Errorf("%s, notes %q; want %s, %q", ends, notes, tc.ends, tc.note)
+					}
+				})
+			})
+		})
+	}
+}
