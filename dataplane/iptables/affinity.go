@@ -11,12 +11,12 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
-// memory is where the clients of endpoints are remembered.
-type memory uint8
+// clientMemory is where the clients of endpoints are remembered.
+type clientMemory uint8
 
 const (
 	// inSets: an ipset for each endpoint, which holds ipset.Capacity clients.
-	inSets memory = iota
+	inSets clientMemory = iota
 	// inLists: a list of the match "recent" for each endpoint, where the kernel
 	// lacks the former. It holds 100 clients, or what module xt_recent was told
 	// when it was loaded (ip_list_tot), and a client more drives out the oldest.

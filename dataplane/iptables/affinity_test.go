@@ -34,7 +34,7 @@ func TestAffinityRules(t *testing.T) {
 	s := setOf(1, 1)
 	s.Affinity = 90 * time.Minute
 	for _, tc := range []struct {
-		memory memory
+		memory clientMemory
 		want   string
 	}{
 		{inSets, `

@@ -80,30 +80,44 @@ func restoreTool(f dataplane.Family) string {
 // other engine, left by an earlier run, are planned to go. Its remarks say what
 // was left out.
 func (b *Backend) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, error) {
+	p, _, err := b.whole(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// whole plans a whole pass. With it comes what is to be remembered once the plan
+// has been applied.
+func (b *Backend) whole(ctx context.Context, t dataplane.Table) (dataplane.Plans, *memory, error) {
 	found, err := b.Engine(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	with, lacking, err := b.means(ctx, found, t)
+	with, lacking, err := b.means(ctx, found, t.Sets)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	m := &memory{engine: found.Engine, with: with}
 	want := make([]xtables.Ruleset, 0, len(b.config.Families))
 	for _, f := range b.config.Families {
-		want = append(want, ruleset(t, f, with))
+		r, known := remember(t.ForFamily(f), f, with)
+		want, m.families = append(want, r), append(m.families, known)
 	}
 	rules, err := xtables.NewPlan(ctx, found.Engine, want)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if lacking != nil {
 		rules.Notes = append(rules.Notes, fmt.Sprintf("session affinity remembers about 100 clients an endpoint: %v", lacking))
 	}
-	return b.withSets(rules, b.clientSets(t, with, rules.LeftOut))
+	m.leaveOut(rules.LeftOut)
+	p, err := b.withSets(rules, b.clientSets(t, with, rules.LeftOut))
+	return p, m, err
 }
 
 // withSets joins the plan of the rules with those of the sets that they name.
-func (b *Backend) withSets(rules dataplane.Plan, want []ipset.Set) (dataplane.Plan, error) {
+func (b *Backend) withSets(rules dataplane.Plan, want []ipset.Set) (dataplane.Plans, error) {
 	sets, err := ipset.Plan(want, func(name string, f dataplane.Family) bool {
 		return ownedSet(name) && slices.Contains(b.config.Families, f)
 	})
@@ -111,6 +125,14 @@ func (b *Backend) withSets(rules dataplane.Plan, want []ipset.Set) (dataplane.Pl
 		return nil, err
 	}
 	return dataplane.Plans{sets.Before, rules, sets.After}, nil
+}
+
+// orError returns plans, or none with an error.
+func orError(p dataplane.Plans, err error) (dataplane.Plan, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // clientSets are the ipsets that the rules of a table name. Families that are
@@ -131,7 +153,7 @@ func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.withSets(rules, nil)
+	return orError(b.withSets(rules, nil))
 }
 
 // Leftovers plans to remove what this backend made beside iptables rules: the
@@ -139,7 +161,7 @@ func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
 // rules have replaced ours; it is to be applied after them, because a set that a
 // rule names cannot go.
 func (b *Backend) Leftovers(context.Context) (dataplane.Plan, error) {
-	return b.withSets(dataplane.Plans(nil), nil)
+	return orError(b.withSets(dataplane.Plans(nil), nil))
 }
 
 // Engine returns the engine that this backend works with and why. It is
@@ -158,12 +180,12 @@ func (b *Backend) Engine(ctx context.Context) (xtables.Found, error) {
 	return *b.found, nil
 }
 
-// means returns what the rules for a table may use, and why that is less than
-// everything. Whether the kernel has sets is tried once, when a table first
-// asks for affinity.
-func (b *Backend) means(ctx context.Context, found xtables.Found, t dataplane.Table) (with means, lacking, err error) {
+// means returns what the rules for some sets of endpoints may use, and why that
+// is less than everything. Whether the kernel has sets is tried once, when the
+// first asks for affinity.
+func (b *Backend) means(ctx context.Context, found xtables.Found, sets []dataplane.EndpointSet) (with means, lacking, err error) {
 	with.randomFully = found.RandomFully
-	if !slices.ContainsFunc(t.Sets, func(s dataplane.EndpointSet) bool { return s.Affinity > 0 }) {
+	if !slices.ContainsFunc(sets, func(s dataplane.EndpointSet) bool { return s.Affinity > 0 }) {
 		return with, nil, nil
 	}
 	b.mu.Lock()

@@ -3,6 +3,7 @@ package iptables
 import (
 	"fmt"
 	"net/netip"
+	"syscall"
 	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -94,6 +95,84 @@ func benchmarkKernel(b *testing.B, e xtables.Engine, n int) {
 			node.Do(func() { pass(b, backend, table, 1) })
 		}
 	})
+}
+
+// BenchmarkFollow measures one changed endpoint on the way of a follower: the
+// plan alone, and the plan with its write by each engine. It reports what the
+// child costs the processor, too.
+func BenchmarkFollow(b *testing.B) {
+	for _, n := range sizes[1:] {
+		b.Run(fmt.Sprintf("plan/%d", n), func(b *testing.B) {
+			table := many(n, 10)
+			_, m := remember(table.ForFamily(dataplane.IPv4), dataplane.IPv4, means{randomFully: true})
+			service := firstService(table)
+			for i := 0; b.Loop(); i++ {
+				if d, err := m.change(nextEndpoint(service, i)); err != nil || len(d.Edits) != 1 {
+					b.Fatal(err, len(d.Edits))
+				}
+			}
+		})
+		for _, e := range []xtables.Engine{xtables.NFT, xtables.Legacy} {
+			b.Run(fmt.Sprintf("%s/%d", e, n), func(b *testing.B) { benchmarkFollow(b, e, n) })
+		}
+	}
+}
+
+func benchmarkFollow(b *testing.B, e xtables.Engine, n int) {
+	lab.Require(b, lab.Namespaces)
+	f, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}).Follow(), many(n, 10)
+	node := lab.New(b, lab.WithPods(0)).Node
+	apply := func(p dataplane.Plan, err error) {
+		if err == nil {
+			err = p.Apply(b.Context())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	node.Do(func() { apply(f.Plan(b.Context(), table)) })
+	service, before := firstService(table), childSeconds(b)
+	for i := 0; b.Loop(); i++ {
+		was, is := nextEndpoint(service, i)
+		node.Do(func() { apply(f.PlanChange(b.Context(), dataplane.Delta{Before: was, After: is})) })
+	}
+	b.ReportMetric((childSeconds(b)-before)/float64(b.N)*1000, "child-cpu-ms/op")
+}
+
+// firstService is the part of a table that the first Service has.
+func firstService(t dataplane.Table) dataplane.Table {
+	out := dataplane.Table{Node: t.Node, Sets: t.Sets[:1]}
+	for _, fe := range t.Frontends {
+		if fe.Service == t.Sets[0].Service {
+			out.Frontends = append(out.Frontends, fe)
+		}
+	}
+	return out
+}
+
+// nextEndpoint gives a Service another endpoint, and returns what it had and what
+// it has.
+func nextEndpoint(service dataplane.Table, i int) (before, after dataplane.Table) {
+	at := func(i int) dataplane.Table {
+		out, s := service, service.Sets[0]
+		s.Endpoints = append([]dataplane.Endpoint(nil), s.Endpoints...)
+		if i > 0 {
+			s.Endpoints[0].Addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 244, byte(i >> 8), byte(i)}), 8080)
+		}
+		out.Sets = []dataplane.EndpointSet{s}
+		return out
+	}
+	return at(i), at(i + 1)
+}
+
+// childSeconds is how much of the processor ended children have taken.
+func childSeconds(b *testing.B) float64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // pass plans and applies, and requires a number of changes unless it is negative.

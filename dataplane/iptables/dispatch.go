@@ -4,48 +4,30 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
 // dispatch builds the chains that lead a packet to the chain of its frontend.
 type dispatch struct {
-	family dataplane.Family
-	node   dataplane.Node
-	// at holds the frontends of each address, by its digits. Node addresses are
-	// in it too when there are NodePorts, with what frontends they have besides.
-	at map[string][]dataplane.Frontend
+	*layout
 	// nodeAddrs are the addresses that NodePorts answer on.
 	nodeAddrs []netip.Addr
+	only      *partial
 	chains    []xtables.Chain
 }
 
 // dispatchChains are the chains from TOY-SERVICES to the frontends, a chain
-// before those that lead to it.
-func dispatchChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
-	d := dispatch{family: f, node: t.Node, at: map[string][]dataplane.Frontend{}}
-	var nodePorts []dataplane.Frontend
-	for _, fe := range t.Frontends {
-		if fe.Kind == dataplane.NodePort {
-			nodePorts = append(nodePorts, fe)
-			continue
+// before those that lead to it; or only those parts of the trees over addresses
+// and NodePorts that are asked for.
+func (l *layout) dispatchChains(addresses, ports *partial) []xtables.Chain {
+	d := dispatch{layout: l, only: addresses}
+	if len(l.nodePorts) > 0 {
+		d.nodeAddrs = l.node.Addrs
+		if !ports.skips("", nodePortsChain) {
+			d.portChains(portTree{only: ports}, nodePortsChain, l.nodePorts)
 		}
-		key := digits(fe.Addr)
-		d.at[key] = append(d.at[key], fe)
 	}
-	if len(nodePorts) > 0 {
-		d.nodeAddrs = t.Node.Addrs
-		for _, a := range t.Node.Addrs {
-			d.at[digits(a)] = append(d.at[digits(a)], nil...)
-		}
-		d.portChains(netip.Addr{}, nodePortsChain, nodePorts, nil)
-	}
-	keys := make([]string, 0, len(d.at))
-	for k := range d.at {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	d.root(grow(keys, d.size))
+	d.root(grow(l.keys, d.size))
 	return d.chains
 }
 
@@ -72,6 +54,9 @@ func (d *dispatch) root(t tree) {
 // part adds the chain of a part of the tree.
 func (d *dispatch) part(t tree) string {
 	name := prefixChain(prefixOf(d.family, t.prefix))
+	if d.only.skips(t.prefix, name) {
+		return name
+	}
 	rules := d.entries(t, goTo)
 	d.chains = append(d.chains, natChain(name, rules...))
 	return name
@@ -109,7 +94,9 @@ func (d *dispatch) address(key string, list bool, lead func(string) string) (rul
 	known := len(frontends) > 0
 	if len(frontends) > bucket || len(frontends) > 1 && !list {
 		name := addressChain(match.Addr())
-		d.portChains(match.Addr(), name, frontends, d.otherPorts(match.Addr(), known, goTo))
+		if !d.only.skips(key, name) {
+			d.portChains(portTree{at: match.Addr(), rest: d.otherPorts(match.Addr(), known, goTo)}, name, frontends)
+		}
 		return []string{rule(to(match), lead(name))}, nil
 	}
 	for _, fe := range frontends {

@@ -2,7 +2,6 @@ package iptables
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -51,10 +50,10 @@ func natChain(name string, rules ...string) xtables.Chain {
 // filterChains carry out what the marks say, and let what a node of Pods has to
 // forward pass a FORWARD policy of DROP. They have the same size whatever the
 // table holds.
-func filterChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
-	m := marksOf(t.Node)
+func (l *layout) filterChains() []xtables.Chain {
+	m := marksOf(l.node)
 	unreachable := "icmp-port-unreachable"
-	if f == dataplane.IPv6 {
+	if l.family == dataplane.IPv6 {
 		unreachable = "icmp6-port-unreachable"
 	}
 	return []xtables.Chain{
@@ -63,19 +62,19 @@ func filterChains(f dataplane.Family, t dataplane.Table) []xtables.Chain {
 			"-m mark --mark " + m.refuse + " -j REJECT --reject-with " + unreachable,
 			"-m mark --mark " + m.drop + " -j DROP",
 		}},
-		{Table: xtables.Filter, Name: forwardChain, Rules: forwardRules(t)},
+		l.forward(),
 	}
 }
 
-// forwardRules accept what was sent to a Service address, and its answers; and
+// forward accepts what was sent to a Service address, and its answers; and
 // what Pods send each other directly, which the node routes even between its own.
 //
 // What was sent to other addresses of ours is known by a bit of the connection's
 // mark that its frontend sets: a rule for each address would grow with the
 // Services, and translated connections of others are none of our business.
-func forwardRules(t dataplane.Table) []string {
+func (l *layout) forward() xtables.Chain {
 	var out []string
-	for _, r := range t.Node.ServiceRanges {
+	for _, r := range l.node.ServiceRanges {
 		match := "-m conntrack --ctstate DNAT"
 		switch {
 		case r.IsSingleIP():
@@ -85,13 +84,13 @@ func forwardRules(t dataplane.Table) []string {
 		}
 		out = append(out, rule(match, "-j ACCEPT"))
 	}
-	if slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool { return outer(fe, t.Node) }) {
-		out = append(out, rule("-m conntrack --ctstate DNAT -m connmark --mark "+marksOf(t.Node).ours, "-j ACCEPT"))
+	if l.outer > 0 {
+		out = append(out, rule("-m conntrack --ctstate DNAT -m connmark --mark "+marksOf(l.node).ours, "-j ACCEPT"))
 	}
-	for _, p := range xtables.PodToPod(t.Node) {
+	for _, p := range xtables.PodToPod(l.node) {
 		out = append(out, rule(p, "-j ACCEPT"))
 	}
-	return out
+	return xtables.Chain{Table: xtables.Filter, Name: forwardChain, Rules: out}
 }
 
 // outer reports whether what is sent to a frontend cannot be known by the
@@ -102,13 +101,9 @@ func outer(fe dataplane.Frontend, n dataplane.Node) bool {
 
 // postrouting rewrites the source of marked packets and of hairpin packets.
 // Only translated packets look for the latter.
-func postrouting(m markText, randomFully bool) []xtables.Chain {
-	masquerade := "-j MASQUERADE"
-	if randomFully {
-		masquerade += " --random-fully"
-	}
+func postrouting(m markText, with means) []xtables.Chain {
 	return []xtables.Chain{
-		natChain(masqueradeChain, setMark(m.clear), masquerade),
+		natChain(masqueradeChain, setMark(m.clear), masquerade(with)),
 		natChain(postroutingChain,
 			rule("-m mark --mark "+m.masquerade, goTo(masqueradeChain)),
 			rule("-m conntrack --ctstate DNAT", jump(hairpinChain))),

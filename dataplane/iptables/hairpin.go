@@ -1,8 +1,6 @@
 package iptables
 
 import (
-	"slices"
-
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
@@ -12,28 +10,25 @@ import (
 // translation. They are a tree over the addresses of the endpoints that live
 // here, and stand behind the choice of the endpoint, so that no packet pays for
 // them per endpoint.
-func hairpinChains(f dataplane.Family, sets []dataplane.EndpointSet, randomFully bool) []xtables.Chain {
-	var keys []string
-	for _, s := range sets {
-		for _, e := range s.Endpoints {
-			if e.Local {
-				keys = append(keys, digits(e.Addr.Addr()))
-			}
-		}
-	}
-	slices.Sort(keys)
-	h := hairpin{family: f, masquerade: "-j MASQUERADE"}
-	if randomFully {
-		h.masquerade += " --random-fully"
-	}
-	h.add(hairpinChain, grow(slices.Compact(keys), one))
+func (l *layout) hairpinChains(only *partial) []xtables.Chain {
+	h := hairpin{family: l.family, masquerade: masquerade(l.with), only: only}
+	h.add(hairpinChain, grow(l.locals.sorted, one))
 	return h.chains
+}
+
+// masquerade is the target that rewrites the source.
+func masquerade(with means) string {
+	if with.randomFully {
+		return "-j MASQUERADE --random-fully"
+	}
+	return "-j MASQUERADE"
 }
 
 // hairpin builds the chains of the tree.
 type hairpin struct {
 	family     dataplane.Family
 	masquerade string
+	only       *partial
 	chains     []xtables.Chain
 }
 
@@ -56,7 +51,9 @@ func (h *hairpin) add(name string, t tree) {
 		}
 		p := prefixOf(h.family, kid.prefix)
 		sub := hairpinPrefixChain(p)
-		h.add(sub, kid)
+		if !h.only.skips(kid.prefix, sub) {
+			h.add(sub, kid)
+		}
 		rules = append(rules, rule(from(p), to(p), goTo(sub)))
 	}
 	h.chains = append(h.chains, natChain(name, rules...))

@@ -25,7 +25,7 @@ const flat = 16
 // into parts that are chosen the same way, so that the rules a packet meets grow
 // with the logarithm of their number. The last rule of each list is
 // unconditional: rounding cannot let a packet through.
-func pickChains(s dataplane.EndpointSet, m memory) []xtables.Chain {
+func pickChains(s dataplane.EndpointSet, m clientMemory) []xtables.Chain {
 	p := picker{set: s, memory: m}
 	p.deliveries()
 	p.chain("", s.Endpoints, p.remembered())
@@ -35,7 +35,7 @@ func pickChains(s dataplane.EndpointSet, m memory) []xtables.Chain {
 // picker collects the chains of one set.
 type picker struct {
 	set    dataplane.EndpointSet
-	memory memory
+	memory clientMemory
 	chains []xtables.Chain
 }
 

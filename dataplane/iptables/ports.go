@@ -23,27 +23,28 @@ func portRange(digits string) (p dataplane.Protocol, low, high uint16) {
 }
 
 // portChains adds the chain, and those it leads to, in which a packet to one
-// address finds its frontend by protocol and port. What none matches meets the
-// rules of rest.
-func (d *dispatch) portChains(at netip.Addr, name string, frontends []dataplane.Frontend, rest []string) {
-	chainOf := make(map[string]string, len(frontends))
+// address finds its frontend by protocol and port.
+func (d *dispatch) portChains(b portTree, name string, frontends []dataplane.Frontend) {
+	b.dispatch, b.chainOf = d, make(map[string]string, len(frontends))
 	keys := make([]string, 0, len(frontends))
 	for _, fe := range frontends {
 		key := portKey(fe.Protocol, fe.Port)
 		keys = append(keys, key)
-		chainOf[key] = frontendChain(fe.Key)
+		b.chainOf[key] = frontendChain(fe.Key)
 	}
 	slices.Sort(keys)
-	b := portTree{dispatch: d, at: at, chainOf: chainOf, rest: rest}
 	b.add(name, grow(keys, one))
 }
 
-// portTree builds the chains of the ports of one address.
+// portTree builds the chains of the ports of one address, or of all NodePorts
+// when the address is not valid.
 type portTree struct {
 	*dispatch
 	at      netip.Addr
 	chainOf map[string]string
-	rest    []string
+	// rest are the rules for what no frontend matches.
+	rest []string
+	only *partial
 }
 
 // add appends the chain of a part of the tree, after those it leads to.
@@ -65,8 +66,10 @@ func (b portTree) add(name string, t tree) {
 		}
 		p, low, high := portRange(kid.prefix)
 		sub := portChain(b.at, p, low, high)
-		b.add(sub, kid)
+		if !b.only.skips(kid.prefix, sub) {
+			b.add(sub, kid)
+		}
 		rules = append(rules, rule(ports(p, low, high), goTo(sub)))
 	}
-	b.chains = append(b.chains, natChain(name, append(rules, b.rest...)...))
+	b.dispatch.chains = append(b.dispatch.chains, natChain(name, append(rules, b.rest...)...))
 }

@@ -1,6 +1,8 @@
 package iptables
 
 import (
+	"slices"
+
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
@@ -11,7 +13,7 @@ type means struct {
 	// randomFully: the tool can ask for fully random source ports.
 	randomFully bool
 	// memory is where the clients of sets with affinity are remembered.
-	memory memory
+	memory clientMemory
 }
 
 // Ruleset returns all rules of one family that a table asks for, for a kernel
@@ -22,27 +24,44 @@ func Ruleset(t dataplane.Table, f dataplane.Family, randomFully bool) xtables.Ru
 }
 
 // ruleset returns all rules of one family that a table asks for.
+func ruleset(t dataplane.Table, f dataplane.Family, with means) xtables.Ruleset {
+	t = t.ForFamily(f)
+	r, _ := newLayout(t, f, with).ruleset(t)
+	return r
+}
+
+// ruleset returns the rules for the table that the layout is of, and which of
+// the chains are those of trees, with their rules.
 //
 // The order is that of effect: endpoint sets, frontends that choose from them,
 // the dispatch that leads to those, and at last the jumps from the built-in
 // chains.
-func ruleset(t dataplane.Table, f dataplane.Family, with means) xtables.Ruleset {
-	t = t.ForFamily(f)
-	r := xtables.Ruleset{Family: f}
-	if len(t.Frontends) == 0 && len(t.Node.ServiceRanges) == 0 {
-		return r
+func (l *layout) ruleset(t dataplane.Table) (r xtables.Ruleset, trees map[string][]string) {
+	r, trees = xtables.Ruleset{Family: l.family}, map[string][]string{}
+	if l.empty() {
+		return r, trees
 	}
-	m := marksOf(t.Node)
-	r.Chains = append(filterChains(f, t), markChains(m)...)
+	m := marksOf(l.node)
+	r.Chains = append(l.filterChains(), markChains(m)...)
+	r.Chains = append(r.Chains, l.serviceChains(t)...)
+	hairpins, dispatches := l.hairpinChains(nil), l.dispatchChains(nil, nil)
+	r.Chains = slices.Concat(r.Chains, hairpins, postrouting(m, l.with), dispatches)
+	r.Jumps = jumps(m)
+	for _, c := range slices.Concat(hairpins, dispatches) {
+		trees[c.Name] = c.Rules
+	}
+	return r, trees
+}
+
+// serviceChains are the chains of Services: they depend on nothing but their own
+// frontends and sets, and on the node.
+func (l *layout) serviceChains(t dataplane.Table) []xtables.Chain {
+	var out []xtables.Chain
 	for _, s := range t.Sets {
-		r.Chains = append(r.Chains, pickChains(s, with.memory)...)
+		out = append(out, pickChains(s, l.with.memory)...)
 	}
 	for _, fe := range t.Frontends {
-		r.Chains = append(r.Chains, frontendChains(fe, t.Node)...)
+		out = append(out, frontendChains(fe, l.node)...)
 	}
-	r.Chains = append(r.Chains, hairpinChains(f, t.Sets, with.randomFully)...)
-	r.Chains = append(r.Chains, postrouting(m, with.randomFully)...)
-	r.Chains = append(r.Chains, dispatchChains(f, t)...)
-	r.Jumps = jumps(m)
-	return r
+	return out
 }

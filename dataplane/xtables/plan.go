@@ -24,6 +24,8 @@ type step struct {
 	tool  Tool
 	want  Ruleset
 	delta Delta
+	// blind: the kernel was not looked at, and want is not known.
+	blind bool
 }
 
 // NewPlan reads the kernel and returns what has to change for the engine to
@@ -44,6 +46,34 @@ func NewPlan(ctx context.Context, engine Engine, want []Ruleset) (*Plan, error) 
 		}
 	}
 	return p, nil
+}
+
+// Between returns what turns some chains of ours into others, in the order of
+// the latter. Chains of neither are left as they are.
+func Between(f dataplane.Family, before, after []Chain) Delta {
+	have := State{Tables: map[Table]*TableState{}}
+	for _, c := range before {
+		if have.Tables[c.Table] == nil {
+			have.Tables[c.Table] = &TableState{Chains: map[string][]string{}}
+		}
+		have.Tables[c.Table].Chains[c.Name] = c.Rules
+	}
+	d := Diff(Ruleset{Family: f, Chains: after}, have)
+	d.Removal = false
+	return d
+}
+
+// BlindPlan plans to make differences that were found without a look at the
+// kernel. When the kernel refuses one, it is not made in parts: somebody has to
+// look first.
+func BlindPlan(e Engine, deltas ...Delta) *Plan {
+	p := &Plan{}
+	for _, d := range deltas {
+		if !d.Empty() {
+			p.steps = append(p.steps, step{tool: Tool{Engine: e, Family: d.Family}, delta: d, blind: true})
+		}
+	}
+	return p
 }
 
 // NewRemoval plans to take away everything of ours, in both engines and
@@ -118,11 +148,24 @@ func (p *Plan) Deltas() []Delta {
 func (p *Plan) Apply(ctx context.Context) error {
 	var errs []error
 	for _, s := range p.steps {
-		if err := apply(ctx, s.tool, s.want, s.delta, maxEdits(s.tool.Engine)); err != nil {
+		if err := s.apply(ctx); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s step) apply(ctx context.Context) error {
+	most := maxEdits(s.tool.Engine)
+	if !s.blind {
+		return apply(ctx, s.tool, s.want, s.delta, most)
+	}
+	for _, part := range parts(s.delta, most) {
+		if err := restore(ctx, s.tool, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Remarks returns the notes.
