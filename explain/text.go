@@ -159,6 +159,10 @@ func writeTable(b *strings.Builder, rows [][]string) {
 	}
 }
 
+// few is how many rules of a kind are named as different: what follows from the
+// first is different as well.
+const few = 4
+
 // Compare adds to the explanation of what the kernel holds how it differs from
 // that of what was rendered. The numbers of rows, and the order of endpoints, say
 // nothing.
@@ -166,10 +170,10 @@ func (e *Explanation) Compare(rendered Explanation) {
 	if e.Verdict != rendered.Verdict {
 		e.Differences = append(e.Differences, fmt.Sprintf("the manifests say %s, the kernel does %s", rendered.Verdict, e.Verdict))
 	}
-	for _, s := range lacking(rendered.Steps, e.Steps) {
+	for _, s := range first(lacking(rendered.Steps, e.Steps), few) {
 		e.Differences = append(e.Differences, fmt.Sprintf("the kernel's path lacks, in %s: %s", s.Hook, s.Rule))
 	}
-	for _, s := range lacking(e.Steps, rendered.Steps) {
+	for _, s := range first(lacking(e.Steps, rendered.Steps), few) {
 		e.Differences = append(e.Differences, fmt.Sprintf("the kernel's path has besides, in %s: %s", s.Hook, s.Rule))
 	}
 	for _, ep := range rendered.Endpoints {

@@ -204,15 +204,29 @@ func (s State) others(fe dataplane.Frontend) []string {
 	owner, _ := s.origin(fe)
 	var out []string
 	for _, svc := range s.Objects.Services {
-		claims := slices.Contains(append([]string{svc.Spec.ClusterIP}, svc.Spec.ClusterIPs...), fe.Addr.String()) &&
-			slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-				return p.Port == int32(fe.Port) && protocolOf(p.Protocol) == fe.Protocol
-			})
-		if claims && svc != owner && s.unserved(svc) == nil {
+		if svc != owner && s.unserved(svc) == nil && claims(svc, fe) {
 			out = append(out, svc.Namespace+"/"+svc.Name)
 		}
 	}
 	return out
+}
+
+// claims reports whether a Service asks for the address and port of a frontend.
+func claims(svc *corev1.Service, fe dataplane.Frontend) bool {
+	at := append(slices.Clone(svc.Spec.ClusterIPs), svc.Spec.ClusterIP)
+	at = append(at, svc.Spec.ExternalIPs...)
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		at = append(at, in.IP)
+	}
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		if protocolOf(p.Protocol) != fe.Protocol {
+			return false
+		}
+		if fe.Kind == dataplane.NodePort {
+			return p.NodePort == int32(fe.Port)
+		}
+		return p.Port == int32(fe.Port) && slices.Contains(at, fe.Addr.String())
+	})
 }
 
 // ways lists how else a port of a Service is reached from outside.
