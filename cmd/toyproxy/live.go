@@ -99,11 +99,8 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 		}
 		keepAges(in.Objects.Services, earlier)
 	}
-	node, err := src.agentNode(&in)
+	node, err := src.agentNode(&in, fromObjects)
 	if err != nil {
-		return agent.Desired{}, err
-	}
-	if err := src.furnishNode(&node, in.Objects, fromObjects); err != nil {
 		return agent.Desired{}, err
 	}
 	living := in.Objects.Pods

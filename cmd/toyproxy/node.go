@@ -307,15 +307,12 @@ func checkOwner(dir string) error {
 
 // buildAgent wires the parts of one node together.
 func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*agent.Agent, error) {
-	node, err := src.agentNode(in)
-	if err != nil {
-		return nil, err
-	}
 	from := fromKernel
 	if sc.pod {
 		from = fromPod
 	}
-	if err := src.furnishNode(&node, in.Objects, from); err != nil {
+	node, err := src.agentNode(in, from)
+	if err != nil {
 		return nil, err
 	}
 	in.Problems = append(in.Problems, loopbackProblems(node)...)
@@ -344,7 +341,7 @@ func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
 
 // agentNode says which node the objects are programmed for, and gives Pods
 // that no scheduler has placed to it.
-func (f *sourceFlags) agentNode(in *agent.Input) (agent.Node, error) {
+func (f *sourceFlags) agentNode(in *agent.Input, from sight) (agent.Node, error) {
 	name, err := f.nodeName()
 	if err != nil {
 		return agent.Node{}, err
@@ -353,7 +350,8 @@ func (f *sourceFlags) agentNode(in *agent.Input) (agent.Node, error) {
 		name = nodes[0].Name
 	}
 	in.Objects.Pods, in.Problems = agent.Place(in.Objects.Pods, name, in.Problems)
-	return agent.Node{Name: name, ServiceRanges: f.serviceCIDRs.set}, nil
+	node := agent.Node{Name: name, ServiceRanges: f.serviceCIDRs.set}
+	return node, f.furnishNode(&node, in.Objects, from)
 }
 
 // forgetState removes the live objects of a node that is no more.
