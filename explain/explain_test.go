@@ -205,10 +205,10 @@ var cases = []struct {
 	{"policy leaves none here", "svc/near", "client", []string{"TIMEOUT",
 		"because spec.internalTrafficPolicy: Local of Service default/near (-:86): it leaves no endpoint here, on node n1; ready elsewhere: 1 on m1"}},
 	{"door for clients outside", "192.0.2.1:30080", "198.51.100.9", []string{
-		"OK: 198.51.100.9 to 192.0.2.1:30080/tcp, NodePort of Service default/door, reaches one of 1 endpoint and comes back to it; its source is kept",
+		"OK: 198.51.100.9 to 192.0.2.1:30080/tcp, NodePort of Service default/door, reaches 1 endpoint; its source is kept",
 		"← spec.ports[0].nodePort of Service default/door (-:91)",
 		"10.244.1.12:8080   -       default/web-2   -      not used: spec.externalTrafficPolicy: Local, and it is on node m1"}},
-	{"door for a Pod", "192.0.2.1:30080", "client", []string{"reaches one of 2 endpoints", "it binds clients outside; Pods and the node reach all endpoints"}},
+	{"door for a Pod", "192.0.2.1:30080", "client", []string{"reaches one of 2 endpoints, and comes back to it", "it binds clients outside; Pods and the node reach all endpoints"}},
 	{"not allowed", "203.0.113.7:80", "192.0.2.77", []string{"TIMEOUT",
 		"because spec.loadBalancerSourceRanges of Service default/guarded (-:96): 192.0.2.77 is in none of 198.51.100.0/24"}},
 	{"allowed", "203.0.113.7:80", "198.51.100.9", []string{"OK", "← status.loadBalancer.ingress[0].ip and spec.ports[0].port of Service default/guarded",

@@ -78,8 +78,9 @@ type Explanation struct {
 	Rules int
 	// Notes tell what else is worth knowing.
 	Notes []string
-	// Differences are those between the kernel and what was rendered, where both
-	// were walked.
+	// Compared: the walk was one through the kernel's rules, and Differences are
+	// those to the one through what was rendered.
+	Compared    bool
 	Differences []string
 }
 

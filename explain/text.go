@@ -24,6 +24,9 @@ func (e Explanation) Text(rules string) string {
 	for _, d := range e.Differences {
 		fmt.Fprintf(&b, "  drift: %s\n", d)
 	}
+	if e.Compared && len(e.Differences) == 0 {
+		b.WriteString("  no drift: these are the rules that the manifests ask for\n")
+	}
 	if e.Verdict != None {
 		fmt.Fprintf(&b, "\nPath (%s; %d rules at most)\n", rules, e.Rules)
 		e.writeSteps(&b)
@@ -51,8 +54,8 @@ func (e Explanation) Answer() string {
 		if n := len(e.Endpoints); n != 1 {
 			what = fmt.Sprintf("%d endpoints", n)
 		}
-		if e.Affinity {
-			what = "one of " + what + " and comes back to it"
+		if e.Affinity && len(e.Endpoints) > 1 {
+			what = "one of " + what + ", and comes back to it"
 		}
 		return fmt.Sprintf("OK: %s reaches %s; %s", way, what, e.rewritten())
 	case Refused:
@@ -167,6 +170,7 @@ const few = 4
 // that of what was rendered. The numbers of rows, and the order of endpoints, say
 // nothing.
 func (e *Explanation) Compare(rendered Explanation) {
+	e.Compared = true
 	if e.Verdict != rendered.Verdict {
 		e.Differences = append(e.Differences, fmt.Sprintf("the manifests say %s, the kernel does %s", rendered.Verdict, e.Verdict))
 	}

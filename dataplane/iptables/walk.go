@@ -107,8 +107,14 @@ func describeEnd(r xtables.Taken) (dataplane.Subject, string, bool) {
 		}
 		return dataplane.AboutMasquerading, "the source becomes an address of the node", true
 	case refuseChain:
+		if r.Target == "ACCEPT" {
+			return dataplane.AboutRefusal, "no other rule of table nat is to translate it", true
+		}
 		return dataplane.AboutRefusal, "a mark notes that the packet is to be refused", true
 	case dropChain:
+		if r.Target == "ACCEPT" {
+			return dataplane.AboutDiscard, "no other rule of table nat is to translate it", true
+		}
 		return dataplane.AboutDiscard, "a mark notes that the packet is to be dropped", true
 	case forwardChain:
 		return dataplane.AboutPassage, "accepted, whatever the host's FORWARD policy is", true
