@@ -46,6 +46,7 @@ func explainCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return q.answer(cmd, args[0]) },
 	}
 	q.src.register(cmd)
+	q.src.registerAddrs(cmd)
 	q.nf.register(cmd)
 	q.out.register(cmd, "json")
 	fl := cmd.Flags()

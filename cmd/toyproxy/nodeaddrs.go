@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/agent"
@@ -45,6 +46,11 @@ const (
 	// fromPod: the command works in the namespace of a Pod of the node.
 	fromPod
 )
+
+// registerAddrs adds the flag of commands that need not run on the node.
+func (f *sourceFlags) registerAddrs(cmd *cobra.Command) {
+	cmd.Flags().Var(&f.addrs, "node-addresses", "addresses that the node has (default: those of the Node object, else of this machine)")
+}
 
 // furnishNode completes what agentNode knows: Pods, addresses and doors.
 func (f *sourceFlags) furnishNode(n *agent.Node, objs cluster.Objects, from sight) error {

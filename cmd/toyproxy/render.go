@@ -53,7 +53,7 @@ object, else on those of this machine.`,
 	src.register(cmd)
 	nf.register(cmd)
 	out.register(cmd, "json")
-	cmd.Flags().Var(&src.addrs, "node-addresses", "addresses that the node has, separated by commas")
+	src.registerAddrs(cmd)
 	return cmd
 }
 
