@@ -333,7 +333,7 @@ func lockForDown(ctx context.Context, nf *nodeFlags, names []string) (done func(
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{nf: nf}
+	f := &fleet{nf: nf, dir: nf.stateBase()}
 	unlock, err := f.lockAll(ctx, names)
 	if err != nil {
 		lock.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,19 +42,19 @@ func (f *nodeFlags) stateBase() string { return cmp.Or(f.stateDir, defaultStateD
 // memberDir is the state directory of one node of several.
 func memberDir(base, name string) string { return filepath.Join(base, "netns", name) }
 
-// members are the nodes that this machine has made, as its record says; an
-// unreadable one says nothing.
-func (f *nodeFlags) members() []string {
-	names, err := podnet.UnderlayNodes(f.stateBase())
+// membersOf are the nodes that the machine of a state directory has made, as its
+// record says; an unreadable one says nothing.
+func membersOf(base string) []string {
+	names, err := podnet.UnderlayNodes(base)
 	if err != nil {
 		return nil
 	}
 	return names
 }
 
-// scopeOf is where a command works on one node of several.
-func (f *nodeFlags) scopeOf(name string) scope {
-	return scope{stateDir: memberDir(f.stateBase(), name), netns: name}
+// memberScope is where a command works on one node of several.
+func memberScope(base, name string) scope {
+	return scope{stateDir: memberDir(base, name), netns: name}
 }
 
 // meanMember lets --node NAME alone mean the namespace of a node that --all-nodes
@@ -64,15 +65,15 @@ func meanMember(cmd *cobra.Command) error {
 	if node == nil || netns == nil || node.Changed == netns.Changed {
 		return nil
 	}
-	nf := nodeFlags{}
+	base := defaultStateDir
 	if dir := fl.Lookup("state-dir"); dir != nil {
-		nf.stateDir = dir.Value.String()
+		base = cmp.Or(dir.Value.String(), base)
 	}
 	given, other := node, "netns"
 	if netns.Changed {
 		given, other = netns, "node"
 	}
-	if name := given.Value.String(); slices.Contains(nf.members(), name) {
+	if name := given.Value.String(); slices.Contains(membersOf(base), name) {
 		return fl.Set(other, name)
 	}
 	return nil
@@ -93,7 +94,7 @@ func readFleet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (*fleet, err
 		return nil, exit(exitUsage, errors.New("--all-nodes takes its nodes from the Node objects: leave out --node and --netns"))
 	}
 	f := &fleet{src: src, nf: nf, dir: nf.stateBase()}
-	kept, made := f.kept(nf.members())
+	kept, made := f.kept(membersOf(f.dir))
 	earlier := serviceByName(kept.Services)
 	var err error
 	if f.source, err = src.source(cmd.InOrStdin(), earlier); err != nil {
@@ -213,7 +214,7 @@ func (f *fleet) predict(ctx context.Context) (map[string][]*corev1.Pod, error) {
 	out := map[string][]*corev1.Pod{}
 	for _, name := range f.names {
 		err := within(name, func() error {
-			runtime, err := newPods(f.src, f.nf.scopeOf(name), f.in.Objects, agent.Node{Name: name})
+			runtime, err := newPods(f.src, memberScope(f.dir, name), f.in.Objects, agent.Node{Name: name})
 			if err != nil {
 				return err
 			}
@@ -229,11 +230,11 @@ func (f *fleet) predict(ctx context.Context) (map[string][]*corev1.Pod, error) {
 }
 
 // live returns the Pods of nodes as they are now.
-func live(ctx context.Context, nf *nodeFlags, names []string) (map[string][]*corev1.Pod, error) {
+func live(ctx context.Context, base string, names []string) (map[string][]*corev1.Pod, error) {
 	out := map[string][]*corev1.Pod{}
 	for _, name := range names {
 		err := within(name, func() error {
-			runtime, err := newPods(nil, nf.scopeOf(name), cluster.Objects{}, agent.Node{})
+			runtime, err := newPods(nil, memberScope(base, name), cluster.Objects{}, agent.Node{})
 			if err != nil {
 				return err
 			}
@@ -266,23 +267,29 @@ func seenFrom(name string, all []*corev1.Pod, others map[string][]*corev1.Pod) [
 
 // placeOnMembers gives a command that works on one node of several the Pods as
 // that node sees them.
-func placeOnMembers(ctx context.Context, in *agent.Input, node string, nf *nodeFlags) error {
-	names := nf.members()
-	if node == "" || node != nf.netns.value || !slices.Contains(names, node) {
+func placeOnMembers(ctx context.Context, in *agent.Input, node string, sc scope) error {
+	base := filepath.Dir(filepath.Dir(sc.stateDir))
+	names := membersOf(base)
+	if node == "" || node != sc.netns || !slices.Contains(names, node) {
 		return nil
 	}
-	f := &fleet{nf: nf, dir: nf.stateBase()}
-	_, at := f.kept(names)
+	f := &fleet{dir: base}
+	kept, at := f.kept(names)
 	var wanted []string
 	for _, n := range in.Objects.Nodes {
 		wanted = append(wanted, n.Name)
 	}
 	slices.Sort(wanted)
 	in.Objects.Pods, in.Problems = agent.Spread(in.Objects.Pods, wanted, at, in.Problems)
-	others := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == node })
-	now, err := live(ctx, nf, others)
-	if err != nil {
-		return err
+	now := map[string][]*corev1.Pod{}
+	for _, p := range kept.Pods {
+		now[at[nameOf(p)]] = append(now[at[nameOf(p)]], p)
+	}
+	if os.Geteuid() == 0 { // who may look at the Pods themselves
+		var err error
+		if now, err = live(ctx, base, slices.DeleteFunc(names, func(n string) bool { return n == node })); err != nil {
+			return err
+		}
 	}
 	in.Objects.Pods = seenFrom(node, in.Objects.Pods, now)
 	return nil

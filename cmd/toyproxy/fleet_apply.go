@@ -41,7 +41,7 @@ func (f *fleet) plan(ctx context.Context, pods map[string][]*corev1.Pod, fl *pfl
 
 // planMember plans one node, in its namespace.
 func (f *fleet) planMember(ctx context.Context, name string, pods map[string][]*corev1.Pod, fl *pflag.FlagSet) (memberPlan, error) {
-	src, nf, sc, in := *f.src, *f.nf, f.nf.scopeOf(name), f.in
+	src, nf, sc, in := *f.src, *f.nf, memberScope(f.dir, name), f.in
 	src.node.value, nf.netns.value = name, name
 	nf.backend.choose(state.ReadLast(sc.rulesDir()).Backend)
 	in.Objects.Pods = seenFrom(name, in.Objects.Pods, pods)
@@ -71,7 +71,7 @@ func (f *fleet) apply(ctx context.Context, plans []memberPlan, fl *pflag.FlagSet
 		failed[p.name] = err != nil
 		fail(p.name, err)
 	}
-	now, err := live(ctx, f.nf, f.names)
+	now, err := live(ctx, f.dir, f.names)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -106,7 +106,7 @@ func (f *fleet) lockAll(ctx context.Context, names []string) (unlock func(forget
 	}
 	for _, name := range names {
 		err := within(name, func() error {
-			l, err := lockNode(ctx, f.nf.scopeOf(name))
+			l, err := lockNode(ctx, memberScope(f.dir, name))
 			if err == nil {
 				locks = append(locks, l)
 			}
@@ -141,7 +141,7 @@ func lockWire(ctx context.Context, dir string) (*state.Node, error) {
 // changes are those that were made, or with dryRun would be.
 func emptyNodes(ctx context.Context, nf *nodeFlags, names []string, dryRun bool) (changes []dataplane.Change, remarks []string, err error) {
 	for _, name := range names {
-		sc := nf.scopeOf(name)
+		sc := memberScope(nf.stateBase(), name)
 		err = within(name, func() error {
 			a, err := buildAgentForDown(nf, sc)
 			if err != nil {

@@ -98,6 +98,9 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 			return agent.Desired{}, err
 		}
 		keepAges(in.Objects.Services, earlier)
+		if err := placeOnMembers(ctx, &in, src.node.value, sc); err != nil {
+			return agent.Desired{}, err
+		}
 	}
 	node, err := src.agentNode(&in, fromObjects)
 	if err != nil {

@@ -109,7 +109,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	}
 	keepAges(in.Objects.Services, earlier)
 	noteLast(cmd, src, last)
-	if err := placeOnMembers(cmd.Context(), &in, src.node.value, nf); err != nil {
+	if err := placeOnMembers(cmd.Context(), &in, src.node.value, sc); err != nil {
 		return nil, err
 	}
 	a, err := buildAgent(src, nf, sc, &in)

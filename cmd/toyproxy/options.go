@@ -117,7 +117,7 @@ func (f *nodeFlags) scope() scope {
 		s.pod = true
 		return s
 	}
-	if f.stateDir == "" || slices.Contains(f.members(), s.netns) {
+	if f.stateDir == "" || slices.Contains(membersOf(outer), s.netns) {
 		s.stateDir = memberDir(outer, s.netns)
 	}
 	return s
