@@ -121,6 +121,9 @@ func (a spareEntry) refused(errno syscall.Errno) (request, error) {
 type raiseRoute struct {
 	addr   netip.Addr
 	exists bool
+	// table is the number of the routing table; zero means that of local
+	// addresses. Only there the route names a source.
+	table uint32
 }
 
 func (a raiseRoute) do(ctx context.Context, k *kernel) error { return k.request(ctx, a) }
@@ -130,7 +133,11 @@ func (a raiseRoute) encode(k *kernel, e *encoder) {
 	if a.exists {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	}
-	e.route(unix.RTM_NEWROUTE, flags, localRoute{addr: a.addr, source: k.source(dataplane.FamilyOf(a.addr)), link: k.loop})
+	r := localRoute{addr: a.addr, link: k.loop, table: a.table}
+	if a.table == 0 {
+		r.source = k.source(dataplane.FamilyOf(a.addr))
+	}
+	e.route(unix.RTM_NEWROUTE, flags, r)
 }
 
 func (a raiseRoute) refused(errno syscall.Errno) (request, error) {
@@ -147,12 +154,13 @@ func (a raiseRoute) refused(errno syscall.Errno) (request, error) {
 type dropRoute struct {
 	addr     netip.Addr
 	priority int
+	table    uint32
 }
 
 func (a dropRoute) do(ctx context.Context, k *kernel) error { return k.request(ctx, a) }
 func (a dropRoute) lane() lane                              { return lane{unix.NETLINK_ROUTE, true} }
 func (a dropRoute) encode(_ *kernel, e *encoder) {
-	e.route(unix.RTM_DELROUTE, 0, localRoute{addr: a.addr, priority: a.priority})
+	e.route(unix.RTM_DELROUTE, 0, localRoute{addr: a.addr, priority: a.priority, table: a.table})
 }
 
 func (a dropRoute) refused(errno syscall.Errno) (request, error) {

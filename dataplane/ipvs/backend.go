@@ -120,7 +120,7 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 	if err := b.detect(ctx); err != nil {
 		return nil, nil, err
 	}
-	rules, err := xtables.NewPlan(ctx, b.engine, rulesets(want))
+	rules, err := xtables.NewPlan(ctx, b.engine, rulesets(sides))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,7 +204,7 @@ func (b *Backend) read(ctx context.Context, has []familyState, want []target, hi
 			return nil, err
 		}
 		have.now = b.config.Clock()
-		sides = append(sides, &side{familyState: has[i], table: w, want: w.yield(have), have: have})
+		sides = append(sides, &side{familyState: has[i], table: w, want: w.settle(have), have: have})
 	}
 	return sides, nil
 }
@@ -221,10 +221,10 @@ func compare(sides []*side, hints hints) (first, last *phase) {
 	return first, last
 }
 
-func rulesets(want []target) []xtables.Ruleset {
+func rulesets(sides []*side) []xtables.Ruleset {
 	var out []xtables.Ruleset
-	for _, w := range want {
-		out = append(out, w.rules)
+	for _, s := range sides {
+		out = append(out, s.want.rules)
 	}
 	return out
 }

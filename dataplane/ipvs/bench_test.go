@@ -36,6 +36,9 @@ func many(n int) dataplane.Table {
 func holding(want target) observed {
 	o := observed{family: want.family, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{}}
 	for k := range setKinds {
+		if !want.has(k) {
+			continue
+		}
 		o.sets[k] = &heldSet{typeName: k.Type(), capacity: capacity(len(want.sets[k])), entries: map[entry]struct{}{}}
 		for e := range want.sets[k] {
 			o.sets[k].entries[e] = struct{}{}
@@ -43,6 +46,10 @@ func holding(want target) observed {
 	}
 	for e := range want.sets[addresses] {
 		o.routes[e.addr] = heldRoute{loopback: true}
+	}
+	o.inbound, o.policies = map[netip.Addr]heldRoute{}, want.policies()
+	for e := range want.sets[arrivals] {
+		o.inbound[e.addr] = heldRoute{loopback: true}
 	}
 	for _, v := range want.servers {
 		o.servers[v.serverID] = v

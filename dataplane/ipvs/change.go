@@ -37,7 +37,7 @@ func (b *Backend) changes(ctx context.Context, known []*memory, d dataplane.Delt
 			c.come = append(c.come, b.part(t, m.familyState))
 		}
 		c.tally()
-		if why := c.beyond(d.After.Node); why != "" {
+		if why := c.beyond(); why != "" {
 			return nil, fmt.Errorf("%s: %s: %w", m.family, why, dataplane.ErrForgotten)
 		}
 		c.cut()
@@ -48,7 +48,7 @@ func (b *Backend) changes(ctx context.Context, known []*memory, d dataplane.Delt
 		return nil, err
 	}
 	for _, c := range out {
-		c.want = c.table.yield(c.have)
+		c.want = c.table.settle(c.have)
 	}
 	return out, nil
 }
@@ -81,7 +81,7 @@ func (c *change) tally() {
 // beyond says why the delta takes a whole pass; empty if it does not. Rules stand
 // for sets that have members and for families that have something to do, and a
 // full set has to be replaced by a larger one.
-func (c *change) beyond(node dataplane.Node) string {
+func (c *change) beyond() string {
 	m := c.memory
 	for k, changed := range c.counts {
 		size := len(m.counts[k])
@@ -97,35 +97,19 @@ func (c *change) beyond(node dataplane.Node) string {
 		}
 		id, held := setID{setKind(k), m.family}, m.have.sets[k]
 		switch kind := setKind(k); {
-		case (size == 0) != (len(m.counts[k]) == 0) && (!kind.traits().always || kind == addresses && len(c.table.serviceRanges) == 0):
+		case (size == 0) != (len(m.counts[k]) == 0) && (!kind.traits().always || kind == addresses && len(c.table.node.ServiceRanges) == 0):
 			return "set " + id.String() + " comes or goes"
 		case size > 0 && (held == nil || size > int(held.capacity)):
 			return "set " + id.String() + " is too small"
 		}
 	}
-	for id := range c.servers {
-		if m.shares(id.Key, node) {
-			return "who serves " + id.Key.String() + " depends on other Services"
+	for e, by := range c.counts[ports] {
+		// A NodePort stands for addresses that another frontend may have for itself.
+		if old := m.counts[ports][e]; max(old, old+by) > 1 {
+			return "who serves " + e.key().String() + " depends on other Services"
 		}
 	}
 	return ""
-}
-
-// shares reports whether a frontend stands for addresses that another one may
-// have too: a NodePort for those of the node.
-func (m *memory) shares(k dataplane.Key, node dataplane.Node) bool {
-	other := func(a netip.Addr) bool {
-		return m.known[serverID{Key: dataplane.Key{Addr: a, Protocol: k.Protocol, Port: k.Port}}]
-	}
-	if k.Addr.IsUnspecified() {
-		return slices.ContainsFunc(node.Addrs, func(a netip.Addr) bool {
-			return dataplane.FamilyOf(a) == m.family && other(a)
-		})
-	}
-	if !slices.Contains(node.Addrs, k.Addr) {
-		return false
-	}
-	return other(netip.IPv4Unspecified()) || other(netip.IPv6Unspecified())
 }
 
 // cut cuts what is touched out of what the memory knows.
@@ -133,14 +117,17 @@ func (c *change) cut() {
 	m := c.memory
 	c.table.partial = m.wanted
 	c.have = observed{family: m.family, whole: &m.have, local: m.have.local, source: m.have.source,
-		routes: map[netip.Addr]heldRoute{}, servers: map[serverID]virtualServer{}}
+		routes: map[netip.Addr]heldRoute{}, inbound: map[netip.Addr]heldRoute{}, servers: map[serverID]virtualServer{}}
 	for k := range c.counts {
 		c.cutSet(setKind(k))
 	}
-	for _, k := range []setKind{addresses, ports} {
+	for _, k := range []setKind{addresses, ports, arrivals, marks} {
 		for e := range c.counts[k] {
 			if r, held := m.have.routes[e.addr]; held && k == addresses {
 				c.have.routes[e.addr] = r
+			}
+			if r, held := m.have.inbound[e.addr]; held && k == arrivals {
+				c.have.inbound[e.addr] = r
 			}
 			for _, id := range m.foreign[e.addr] {
 				c.have.servers[id] = m.have.servers[id]

@@ -27,6 +27,12 @@ type observed struct {
 	// source is the address that local clients of a VIP should send from; not
 	// valid when the node has none.
 	source netip.Addr
+	// inbound are the routes of our own table, and policies the rules that lead
+	// to it.
+	inbound  map[netip.Addr]heldRoute
+	policies []policy
+	// lacks are the kinds of sets that are wanted and that the kernel cannot make.
+	lacks [setKinds]bool
 	// now is when it was read.
 	now time.Time
 	// whole is what this is a part of, if it is one.
@@ -72,12 +78,14 @@ func (o observed) owns(k serverID) bool {
 		return o.whole.owns(k)
 	}
 	if k.mark != 0 {
-		return false
+		_, marked := o.entries(marks)[entry{addr: k.Addr, mark: k.mark}]
+		return marked
 	}
 	_, served := o.entries(services)[keyEntry(k.Key)]
+	_, known := o.entries(ports)[keyEntry(k.Key)]
 	_, vip := o.entries(addresses)[entry{addr: k.Addr}]
 	_, routed := o.routes[k.Addr]
-	return served || vip || routed
+	return served || known || vip || routed
 }
 
 // entries returns what a set holds; nil if there is no such set.
@@ -88,6 +96,16 @@ func (o observed) entries(k setKind) map[entry]struct{} {
 	return o.sets[k].entries
 }
 
+// guards are the sets that have to hold what they hold before a frontend opens, in
+// the order in which they grow; they shrink the other way round.
+func guards() []setKind {
+	return []setKind{addresses, ports, marks, hairpin, allowed, restricted, dropped, dropPod, dropNode, dropOutside,
+		refusePod, refuseNode, refuseOutside, kept, keptNode, masqueraded}
+}
+
+// doors are the sets that lead packets to virtual servers, apart from services.
+func doors() []setKind { return []setKind{arrivals, brought, markPod, markNode, markOutside} }
+
 // before returns the steps that come before the rules: when the family has
 // something to do, sets that the rules name and everything in them but the open
 // door; when it has not, the end of all traffic.
@@ -95,16 +113,16 @@ func before(want target, have observed) steps {
 	var s steps
 	if !want.wanted() {
 		s.dropRoutes(nil, have)
+		s.dropInbound(target{}, have)
 		s.dropServers(target{}, have)
 		return s
 	}
 	for k := range setKinds {
-		if !k.traits().always && len(want.sets[k]) == 0 {
-			continue
+		if want.has(k) && !want.partial {
+			s.ensureSet(setID{k, want.family}, want.sets[k], have)
 		}
-		s.ensureSet(setID{k, want.family}, want.sets[k], have)
 	}
-	for _, k := range []setKind{addresses, hairpin, dropped, kept, masqueraded} {
+	for _, k := range guards() {
 		s.grow(setID{k, want.family}, want.sets[k], have.entries(k))
 	}
 	return s
@@ -112,7 +130,7 @@ func before(want target, have observed) steps {
 
 // after returns the steps that come after the rules. Growth goes from the inside
 // out: virtual server, real servers, the door (set services), the way to the
-// door (the route). Removal goes back the same way.
+// door (the route, the mark). Removal goes back the same way.
 func after(want target, have observed) steps {
 	var s steps
 	if !want.wanted() {
@@ -122,16 +140,34 @@ func after(want target, have observed) steps {
 	door := setID{services, want.family}
 	s.raiseServers(want, have)
 	s.grow(door, want.sets[services], have.entries(services))
+	s.raiseInbound(want, have)
+	for _, k := range doors() {
+		s.grow(setID{k, want.family}, want.sets[k], have.entries(k))
+	}
 	s.raiseRoutes(want, have)
 	s.dropRoutes(want.sets[addresses], have)
+	for _, k := range doors() {
+		s.reduce(k, want, have)
+	}
+	s.dropInbound(want, have)
 	s.shrink(door, want.sets[services], have.entries(services))
 	s.dropServers(want, have)
-	for _, k := range []setKind{masqueraded, kept, dropped, hairpin, addresses} {
-		s.shrink(setID{k, want.family}, want.sets[k], have.entries(k))
+	for _, k := range slices.Backward(guards()) {
+		s.reduce(k, want, have)
 	}
 	s.destroySpares(have)
 	s.report(want.leftOut)
 	return s
+}
+
+// reduce takes the entries that nobody wants out of a set, or the whole set if it
+// is not needed: no rule names it any more.
+func (s *steps) reduce(k setKind, want target, have observed) {
+	if held := have.sets[k]; held != nil && !want.has(k) {
+		s.destroy(setID{k, have.family}, held)
+		return
+	}
+	s.shrink(setID{k, want.family}, want.sets[k], have.entries(k))
 }
 
 // ensureSet makes a set, or a larger one in the place of one that is too small.
@@ -168,10 +204,17 @@ func (s *steps) grow(id setID, want members, have map[entry]struct{}) {
 	}
 }
 
-// shrink removes the entries that nobody wants.
+// shrink removes the entries that nobody wants. One that only had another mark has
+// got the one that is wanted when that was added.
 func (s *steps) shrink(id setID, want members, have map[entry]struct{}) {
+	places := map[entry]bool{}
+	if id.kind.mapped() {
+		for e := range want {
+			places[e.place()] = true
+		}
+	}
 	for _, e := range slices.SortedFunc(maps.Keys(have), entry.compare) {
-		if _, ok := want[e]; ok {
+		if _, ok := want[e]; ok || places[e.place()] {
 			continue
 		}
 		s.add(setEntry{id, e, false}, dataplane.Change{Op: dataplane.Remove,
@@ -183,14 +226,16 @@ func (s *steps) shrink(id setID, want members, have map[entry]struct{}) {
 // destroySets removes the sets themselves. No rule names them any more.
 func (s *steps) destroySets(have observed) {
 	for k, held := range have.sets {
-		if held == nil {
-			continue
+		if held != nil {
+			s.destroy(setID{setKind(k), have.family}, held)
 		}
-		id := setID{setKind(k), have.family}
-		s.add(destroySet{id.String()}, dataplane.Change{Op: dataplane.Remove, Object: "ipset " + id.String(), Reason: "set not wanted",
-			Lines: []string{"- " + createLine(id.String(), id, held.capacity)}})
 	}
 	s.destroySpares(have)
+}
+
+func (s *steps) destroy(id setID, held *heldSet) {
+	s.add(destroySet{id.String()}, dataplane.Change{Op: dataplane.Remove, Object: "ipset " + id.String(), Reason: "set not wanted",
+		Lines: []string{"- " + createLine(id.String(), id, held.capacity)}})
 }
 
 // destroySpares removes what a pass left that was cut short while it made a set
@@ -221,7 +266,7 @@ func (s *steps) raiseRoutes(want target, have observed) {
 		default:
 			continue
 		}
-		s.add(raiseRoute{e.addr, exists}, c)
+		s.add(raiseRoute{addr: e.addr, exists: exists}, c)
 	}
 }
 
@@ -231,7 +276,7 @@ func (s *steps) dropRoutes(want members, have observed) {
 		if _, ok := want[entry{addr: a}]; ok {
 			continue
 		}
-		s.add(dropRoute{a, have.routes[a].priority}, dataplane.Change{Op: dataplane.Remove, Object: "local route " + a.String(),
+		s.add(dropRoute{addr: a, priority: have.routes[a].priority}, dataplane.Change{Op: dataplane.Remove, Object: "local route " + a.String(),
 			Reason: "address not wanted", Lines: []string{"- " + routeLine(a, have.routes[a].source)}})
 	}
 }

@@ -238,15 +238,24 @@ type localRoute struct {
 	addr, source netip.Addr
 	link         int
 	priority     int
+	// table is the number of the routing table; zero means that of local
+	// addresses.
+	table uint32
 }
 
 // route writes a request to add or to delete a local route.
 func (e *encoder) route(command, flags uint16, r localRoute) {
 	at := e.open(command, flags)
-	family := dataplane.FamilyOf(r.addr)
+	family, table := dataplane.FamilyOf(r.addr), byte(unix.RT_TABLE_LOCAL)
+	if r.table != 0 {
+		table = unix.RT_TABLE_UNSPEC
+	}
 	e.buf = append(e.buf, afOf(family), byte(r.addr.BitLen()), 0, 0,
-		unix.RT_TABLE_LOCAL, routeProtocol, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0)
+		table, routeProtocol, unix.RT_SCOPE_HOST, unix.RTN_LOCAL, 0, 0, 0, 0)
 	e.bytes(unix.RTA_DST, r.addr.AsSlice()...)
+	if r.table != 0 {
+		e.uint32(unix.RTA_TABLE, r.table)
+	}
 	if r.link != 0 {
 		e.uint32(unix.RTA_OIF, uint32(r.link))
 	}

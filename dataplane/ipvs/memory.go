@@ -193,13 +193,26 @@ func (o *observed) obey(s steps, used sources) {
 				}
 			}
 		case raiseRoute:
+			if a.table == inboundTable {
+				o.inbound[a.addr] = heldRoute{loopback: true, priority: o.inbound[a.addr].priority}
+				continue
+			}
 			source, asked := used[o.family]
 			if !asked {
 				source = o.source
 			}
 			o.routes[a.addr] = heldRoute{source: source, loopback: true, priority: o.routes[a.addr].priority}
 		case dropRoute:
+			if a.table == inboundTable {
+				delete(o.inbound, a.addr)
+				continue
+			}
 			delete(o.routes, a.addr)
+		case changePolicy:
+			o.policies = slices.DeleteFunc(slices.Clone(o.policies), func(p policy) bool { return p == a.policy })
+			if a.add {
+				o.policies = append(o.policies, a.policy)
+			}
 		default:
 			o.obeyServer(a)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -21,15 +22,23 @@ func (k *kernel) read(ctx context.Context, want target) (observed, error) {
 	if err := k.readOwnership(&o); err != nil {
 		return o, err
 	}
+	if err := k.readLacks(&o, want); err != nil {
+		return o, err
+	}
 	return o, k.readServers(ctx, &o, want)
 }
 
-// readOwnership reads what tells which virtual servers are ours.
+// readOwnership reads what tells which virtual servers are ours, and the ways to
+// them.
 func (k *kernel) readOwnership(o *observed) error {
 	if err := k.readSets(o); err != nil {
 		return err
 	}
-	return k.readRoutes(o)
+	var err error
+	if o.routes, o.local, err = k.localRoutes(o.family, unix.RT_TABLE_LOCAL); err != nil {
+		return err
+	}
+	return k.readInbound(o)
 }
 
 func (k *kernel) readSets(o *observed) error {
@@ -69,17 +78,51 @@ func (k *kernel) readSet(name string) (*heldSet, error) {
 	return h, nil
 }
 
-func (k *kernel) readRoutes(o *observed) error {
-	filter := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL}
+// readLacks asks for the types of the sets that are wanted and not there.
+func (k *kernel) readLacks(o *observed, want target) (err error) {
+	for kind := range setKinds {
+		if o.sets[kind] == nil && !kind.traits().always && len(want.sets[kind]) > 0 {
+			if o.lacks[kind], err = k.lacksType(kind.Type(), o.family); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lacksType reports whether the kernel cannot make sets of a type. Asking makes it
+// look for the module.
+func (k *kernel) lacksType(name string, f dataplane.Family) (bool, error) {
+	req := nl.NewNetlinkRequest(nl.IPSET_CMD_TYPE|unix.NFNL_SUBSYS_IPSET<<8, 0)
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: afOf(f), Version: nl.NFNETLINK_V0})
+	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_PROTOCOL, nl.Uint8Attr(nl.IPSET_PROTOCOL)))
+	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_TYPENAME, nl.ZeroTerminated(name)))
+	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_FAMILY, nl.Uint8Attr(afOf(f))))
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: k.filter}
+	_, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno >= nl.IPSET_ERR_PRIVATE {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ipset type %s: %w", name, err)
+	}
+	return false, nil
+}
+
+// localRoutes returns the routes of a table that make an address local: ours, and
+// the addresses of others.
+func (k *kernel) localRoutes(f dataplane.Family, table int) (ours map[netip.Addr]heldRoute, others map[netip.Addr]bool, err error) {
+	filter := &netlink.Route{Table: table, Type: unix.RTN_LOCAL}
 	var list []netlink.Route
-	err := retryDump(func() (err error) {
-		list, err = k.nl.RouteListFiltered(int(afOf(o.family)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
+	err = retryDump(func() (err error) {
+		list, err = k.nl.RouteListFiltered(int(afOf(f)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("routes of table local: %w", err)
+		return nil, nil, fmt.Errorf("routes of table %d: %w", table, err)
 	}
-	o.routes, o.local = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
+	ours, others = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
 	for _, r := range list {
 		if r.Dst == nil {
 			continue
@@ -89,13 +132,13 @@ func (k *kernel) readRoutes(o *observed) error {
 			continue
 		}
 		if r.Protocol != routeProtocol {
-			o.local[a] = true
+			others[a] = true
 			continue
 		}
 		source, _ := netip.AddrFromSlice(r.Src)
-		o.routes[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
+		ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
 	}
-	return nil
+	return ours, others, nil
 }
 
 // retryDump repeats a listing that the kernel interrupted because something

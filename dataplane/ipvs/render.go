@@ -23,8 +23,8 @@ func (b *text) part(tool string) {
 
 func (b *text) line(s string) { b.WriteString(s + "\n") }
 
-// Render returns the desired state as the input of six tools, in the order in
-// which they have to be run. Each part begins with a comment line that is the
+// Render returns the desired state as the input of tools, in the order in which
+// they have to be run. Each part begins with a comment line that is the
 // command to load it with. The source address of local routes is left to the
 // kernel, because only a node has one.
 func (b *Backend) Render(table dataplane.Table) (string, error) {
@@ -57,6 +57,11 @@ func (b *Backend) Render(table dataplane.Table) (string, error) {
 	for _, t := range want {
 		t.renderRoutes(&out)
 	}
+	for _, t := range want {
+		if t.has(brought) {
+			t.renderInbound(&out)
+		}
+	}
 	return out.String(), nil
 }
 
@@ -72,7 +77,7 @@ func restoreCommand(f dataplane.Family) string {
 
 func (t target) renderSets(out *text) {
 	for k := range setKinds {
-		if !k.traits().always && len(t.sets[k]) == 0 {
+		if !t.has(k) {
 			continue
 		}
 		id := setID{k, t.family}
@@ -95,6 +100,20 @@ func (t target) renderServers(out *text) {
 func (t target) renderRoutes(out *text) {
 	for _, e := range slices.SortedFunc(maps.Keys(t.sets[addresses]), entry.compare) {
 		out.line("route replace " + routeLine(e.addr, netip.Addr{}))
+	}
+}
+
+func (t target) renderInbound(out *text) {
+	tool := "ip -batch -"
+	if t.family == dataplane.IPv6 {
+		tool = "ip -6 -batch -"
+	}
+	out.part(tool)
+	for _, e := range slices.SortedFunc(maps.Keys(t.sets[arrivals]), entry.compare) {
+		out.line("route replace " + inboundLine(e.addr))
+	}
+	for _, p := range t.policies() {
+		out.line("rule add " + p.line())
 	}
 }
 

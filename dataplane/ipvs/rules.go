@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"fmt"
 	"net/netip"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -8,24 +9,27 @@ import (
 )
 
 // Chains of ours. Their number and length do not depend on how many Services
-// there are: what differs stands in the sets.
+// there are: what differs stands in the sets. Those about sets that are not
+// always there come and go with the sets.
 const (
 	chainServices    = xtables.Prefix + "SERVICES"
 	chainLocal       = xtables.Prefix + "LOCAL"
 	chainPostrouting = xtables.Prefix + "POSTROUTING"
 	chainFilter      = xtables.Prefix + "FILTER"
+	chainSources     = xtables.Prefix + "SOURCES"
 	chainUnused      = xtables.Prefix + "UNUSED"
 	chainForward     = xtables.Prefix + "FORWARD"
+	chainMarkIn      = xtables.Prefix + "MARK-IN"
+	chainMarkOut     = xtables.Prefix + "MARK-OUT"
+	chainArrived     = xtables.Prefix + "ARRIVED"
 )
 
 const (
-	// mark says: rewrite the source of this packet when it leaves. The mask is
-	// that of all marks of this program; other bits belong to others.
-	mark      = "0x4000/0xc000"
-	setMark   = "-j MARK --set-xmark " + mark
 	newFlow   = "-m conntrack --ctstate NEW "
 	knownFlow = "-m conntrack --ctstate RELATED,ESTABLISHED "
-	masq      = "-j MASQUERADE --random-fully"
+	// firstPacket is narrower than newFlow, which holds until there is an answer.
+	firstPacket = "-m conntrack ! --ctstatus CONFIRMED "
+	masq        = "-j MASQUERADE --random-fully"
 )
 
 // unreachable is how a family spells the refusal of anything but TCP.
@@ -37,25 +41,44 @@ func unreachable(f dataplane.Family) string {
 }
 
 // ruleset returns all rules of a family. docs/packet-path.md draws them.
-func ruleset(f dataplane.Family, node dataplane.Node) xtables.Ruleset {
-	return xtables.Ruleset{
-		Family: f,
-		Chains: []xtables.Chain{
-			filterChain(f), unusedChain(node), forwardChain(node), servicesChain(f, node), localChain(f, node), postroutingChain(f),
-		},
-		Jumps: jumps(),
+func (t target) ruleset() xtables.Ruleset {
+	r := xtables.Ruleset{Family: t.family}
+	chain := func(table xtables.Table, name string, rules []string) {
+		r.Chains = append(r.Chains, xtables.Chain{Table: table, Name: name, Rules: rules})
 	}
+	if rules := t.sourceRules(); rules != nil {
+		chain(xtables.Filter, chainSources, rules)
+	}
+	chain(xtables.Filter, chainFilter, t.filterRules())
+	chain(xtables.Filter, chainUnused, unusedRules(t.node))
+	chain(xtables.Filter, chainForward, t.forwardRules())
+	in, out := t.markInRules(), t.markOutRules()
+	if in != nil {
+		chain(xtables.Mangle, chainMarkIn, in)
+	}
+	if t.has(brought) {
+		chain(xtables.Mangle, chainArrived, t.arrivedRules())
+	}
+	if out != nil {
+		chain(xtables.Mangle, chainMarkOut, out)
+	}
+	chain(xtables.NAT, chainServices, t.servicesRules())
+	chain(xtables.NAT, chainLocal, t.localRules())
+	chain(xtables.NAT, chainPostrouting, t.postroutingRules())
+	r.Jumps = jumps(in != nil, t.has(brought), out != nil)
+	return r
 }
 
-// jumps lead from the built-in chains into ours.
-func jumps() []xtables.Jump {
+// jumps lead from the built-in chains into ours; those of table mangle only where
+// there is something to do.
+func jumps(markIn, brought, markOut bool) []xtables.Jump {
 	at := func(t xtables.Table, base, match, chain, why string) xtables.Jump {
 		return xtables.Jump{Table: t, Base: base, Rule: match + xtables.JumpComment(why) + " -j " + chain}
 	}
 	// Behind whatever an administrator has to say.
 	forward := at(xtables.Filter, "FORWARD", "", chainForward, "forward what Services and Pods send")
 	forward.Last = true
-	return []xtables.Jump{
+	out := []xtables.Jump{
 		// Only first packets: whatever is established was let in once.
 		at(xtables.Filter, "INPUT", newFlow, chainFilter, "refuse or drop"),
 		at(xtables.Filter, "FORWARD", newFlow, chainFilter, "refuse or drop"),
@@ -66,52 +89,124 @@ func jumps() []xtables.Jump {
 		at(xtables.NAT, "OUTPUT", "", chainLocal, "mark for source rewriting"),
 		at(xtables.NAT, "POSTROUTING", "", chainPostrouting, "source rewriting"),
 	}
+	if markIn {
+		out = append(out, at(xtables.Mangle, "PREROUTING", "", chainMarkIn, "choose by source"))
+	}
+	if brought {
+		out = append(out, at(xtables.Mangle, "INPUT", "", chainArrived, "marks have done their work"))
+	}
+	if markOut {
+		out = append(out, at(xtables.Mangle, "OUTPUT", firstPacket, chainMarkOut, "choose by source"))
+	}
+	return out
 }
 
-// filterChain refuses what no virtual server takes. IPVS stands behind it at
-// INPUT; what reaches the end here is served, or not to an address of ours.
-// Packets of the node's own processes come by here too, by way of lo, unless
-// IPVS took them at OUTPUT. It is better so: a packet that is refused at OUTPUT
-// fails the system call with "operation not permitted".
-func filterChain(f dataplane.Family) xtables.Chain {
-	vip, notServed := matches(f, addresses), "-m set ! --match-set "+setID{services, f}.String()+" dst,dst"
-	return xtables.Chain{Table: xtables.Filter, Name: chainFilter, Rules: []string{
-		matches(f, dropped) + " -j DROP",
-		// A reset is not held back by the kernel's limit for ICMP errors.
-		"-p tcp " + vip + " " + notServed + " -j REJECT --reject-with tcp-reset",
-		// A ping too: a VIP is no host. Errors about a flow are RELATED, not NEW,
-		// and pass.
-		vip + " " + notServed + " -j REJECT --reject-with " + unreachable(f),
-	}}
+// refuseRules are the rules that refuse what matches. A reset is not held back by the
+// kernel's limit for ICMP errors.
+func refuseRules(f dataplane.Family, match string) []string {
+	return []string{
+		"-p tcp " + match + " -j REJECT --reject-with tcp-reset",
+		match + " -j REJECT --reject-with " + unreachable(f),
+	}
 }
 
-// unusedChain drops what would leave the node for an address in a range of
+// filterRules drop who may not, and refuse what no virtual server takes. IPVS
+// stands behind them at INPUT; what reaches the end here is served, or not to a
+// frontend. Packets of the node's own processes that are to be refused have been
+// turned round by localRules, to come by here.
+func (t target) filterRules() []string {
+	var out []string
+	if t.has(restricted) {
+		out = append(out, t.notAllowed()+" -j DROP")
+	}
+	if t.has(dropped) {
+		out = append(out, t.in(dropped)+" -j DROP")
+	}
+	if t.sourceRules() != nil {
+		out = append(out, "-j "+chainSources)
+	}
+	// A ping to an address that is ours is refused too: a VIP is no host. Errors
+	// about a flow are RELATED, not NEW, and pass.
+	out = append(out, refuseRules(t.family, "-m mark --mark "+t.refused())...)
+	out = append(out, refuseRules(t.family, t.in(addresses)+" "+t.notIn(services))...)
+	if t.has(ports) {
+		out = append(out, refuseRules(t.family, t.in(ports)+" "+t.notIn(services))...)
+	}
+	return out
+}
+
+// notAllowed matches packets to restricted frontends from sources that may not.
+func (t target) notAllowed() string { return t.in(restricted) + " " + t.notIn(allowed) }
+
+// sourceRules refuse and drop for one class of sources; nil if there is nothing
+// of that kind. What comes by way of lo is the node's own: for it, table mangle
+// has decided.
+func (t target) sourceRules() []string {
+	var pod, outside []string
+	add := func(rules *[]string, drop, refuse setKind) {
+		if t.has(drop) {
+			*rules = append(*rules, t.in(drop)+" -j DROP")
+		}
+		if t.has(refuse) {
+			*rules = append(*rules, refuseRules(t.family, t.in(refuse))...)
+		}
+	}
+	add(&pod, dropPod, refusePod)
+	add(&outside, dropOutside, refuseOutside)
+	if rules := t.bySource(pod, outside); rules != nil {
+		return append([]string{"-i lo -j RETURN"}, rules...)
+	}
+	return nil
+}
+
+// bySource returns rules that apply one list to packets from Pods, and the other
+// to the rest, where the two can be told apart.
+func (t target) bySource(pod, outside []string) []string {
+	if !t.classes.outside() {
+		return pod
+	}
+	var out []string
+	for _, from := range fromPods(t.node) {
+		for _, rule := range pod {
+			out = append(out, from+rule)
+		}
+		if outside != nil {
+			out = append(out, from+"-j RETURN")
+		}
+	}
+	return append(out, outside...)
+}
+
+// unusedRules drop what would leave the node for an address in a range of
 // Services, by the default route for want of a better one. What a frontend has
 // is local: it does not come by in FORWARD, and leaves OUTPUT by way of lo.
-func unusedChain(node dataplane.Node) xtables.Chain {
-	c := xtables.Chain{Table: xtables.Filter, Name: chainUnused}
+func unusedRules(node dataplane.Node) []string {
+	var out []string
 	for _, p := range node.ServiceRanges {
-		c.Rules = append(c.Rules, within("-d", p)+"! -o lo -j DROP")
+		out = append(out, within("-d", p)+"! -o lo -j DROP")
 	}
-	return c
+	return out
 }
 
-// forwardChain lets the answers of endpoints, and what Pods send each other
+// forwardRules let the answers of endpoints, and what Pods send each other
 // directly, through a FORWARD policy of DROP. What goes to the endpoints leaves
 // by OUTPUT: IPVS sends it from this node.
-func forwardChain(node dataplane.Node) xtables.Chain {
-	c := xtables.Chain{Table: xtables.Filter, Name: chainForward}
-	for _, p := range node.ServiceRanges {
+func (t target) forwardRules() []string {
+	var out []string
+	for _, p := range t.node.ServiceRanges {
 		to := p.Masked().String()
 		if p.IsSingleIP() {
 			to = p.Addr().String()
 		}
-		c.Rules = append(c.Rules, knownFlow+"--ctorigdst "+to+" -j ACCEPT")
+		out = append(out, knownFlow+"--ctorigdst "+to+" -j ACCEPT")
 	}
-	for _, match := range xtables.PodToPod(node) {
-		c.Rules = append(c.Rules, match+" -j ACCEPT")
+	if t.has(ports) {
+		out = append(out, knownFlow+"-m connmark --mark "+t.ours()+" -j ACCEPT")
 	}
-	return c
+	for _, match := range xtables.PodToPod(t.node) {
+		out = append(out, match+" -j ACCEPT")
+	}
+	return out
 }
 
 // within is the match of a range with a blank behind it, or nothing for the
@@ -123,50 +218,95 @@ func within(option string, p netip.Prefix) string {
 	return option + " " + p.Masked().String() + " "
 }
 
-// servicesChain marks packets that come in for masquerading.
-func servicesChain(f dataplane.Family, node dataplane.Node) xtables.Chain {
-	c := xtables.Chain{Table: xtables.NAT, Name: chainServices, Rules: []string{
-		"-m set ! --match-set " + setID{services, f}.String() + " dst,dst -j RETURN",
-		matches(f, masqueraded) + " " + setMark,
-	}}
-	if len(node.PodRanges) == 0 {
-		return c
+// servicesRules mark packets that come in for masquerading. Connections to
+// frontends outside of the Service ranges are marked as ours, too: TOY-FORWARD
+// could not know them otherwise.
+func (t target) servicesRules() []string {
+	out := []string{t.notIn(services) + " -j RETURN"}
+	if t.has(ports) {
+		out = append(out, t.in(ports)+" -j CONNMARK --set-xmark "+t.ours())
 	}
-	for _, p := range node.PodRanges {
-		c.Rules = append(c.Rules, within("-s", p)+"-j RETURN")
-	}
-	c.Rules = append(c.Rules, matches(f, kept)+" -j RETURN", setMark)
-	return c
+	return append(out, t.bySource([]string{t.in(masqueraded) + " " + t.masquerade()},
+		[]string{t.in(kept) + " -j RETURN", t.masquerade()})...)
 }
 
-// localChain does the same for packets of the node's own processes. Their
-// source is the one that the route of the VIP names, which may lie in a range
-// of Pods; they are the node's all the same.
-func localChain(f dataplane.Family, node dataplane.Node) xtables.Chain {
-	c := xtables.Chain{Table: xtables.NAT, Name: chainLocal}
-	if len(node.PodRanges) == 0 {
-		return c
+// localRules do the same for packets of the node's own processes. The source of
+// those to a VIP is the one that its route names, which may lie in a range of
+// Pods; they are the node's all the same. What is to be refused is turned round: by
+// way of lo it comes to TOY-FILTER. At OUTPUT a refusal would fail the system call
+// with "operation not permitted", and IPVS would answer for a virtual server that
+// is only there for the connections that it has, in a way that makes TCP wait for
+// a second.
+func (t target) localRules() []string {
+	refuse := "-j MARK --set-xmark " + t.refused()
+	out := []string{t.in(addresses) + " " + t.notIn(services) + " " + refuse}
+	if t.has(ports) {
+		out = append(out, t.in(ports)+" "+t.notIn(services)+" "+refuse)
 	}
-	c.Rules = []string{
-		matches(f, kept) + " -j RETURN",
-		matches(f, services) + " " + setMark,
+	if t.has(refuseNode) {
+		out = append(out, t.in(refuseNode)+" "+refuse)
 	}
-	return c
+	out = append(out, "-m mark --mark "+t.refused()+" -j DNAT --to-destination "+loopback(t.family))
+	if t.has(keptNode) {
+		out = append(out, t.in(keptNode)+" -j RETURN")
+	}
+	return append(out, t.in(services)+" "+t.masquerade())
 }
 
-// postroutingChain rewrites sources: of a Pod that was sent to itself, which
-// would never answer its own address, and of what is marked. The mark is taken
-// off, or a tunnel would hand it on to the packet around this one.
-func postroutingChain(f dataplane.Family) xtables.Chain {
-	return xtables.Chain{Table: xtables.NAT, Name: chainPostrouting, Rules: []string{
-		matches(f, hairpin) + " " + masq,
-		"-m mark ! --mark " + mark + " -j RETURN",
-		"-j MARK --set-xmark 0x0/0xc000",
+// postroutingRules rewrite sources: of a Pod that was sent to itself, which would
+// never answer its own address, and of what is marked. Marks are taken off, or a
+// tunnel would hand them on to the packet around this one.
+func (t target) postroutingRules() []string {
+	m := marking{t.node.Marks()}
+	var out []string
+	if t.has(brought) || t.has(marks) {
+		out = append(out, "-m mark --mark "+under(m.tagged())+" -j MARK --set-xmark "+under(0, ^m.Mask))
+	}
+	return append(out,
+		t.in(hairpin)+" "+masq,
+		"-m mark ! --mark "+under(m.Masquerade, m.Mask)+" -j RETURN",
+		"-j MARK --set-xmark "+under(0, m.Mask),
 		masq,
-	}}
+	)
 }
 
-// matches is the match of packets whose destination is in a set.
-func matches(f dataplane.Family, k setKind) string {
-	return "-m set --match-set " + setID{k, f}.String() + " " + k.traits().fields
+// masquerade is the target that says: rewrite the source of this packet when it
+// leaves. Bits of the mark that are not ours belong to others.
+func (t target) masquerade() string {
+	m := t.node.Marks()
+	return "-j MARK --set-xmark " + under(m.Masquerade, m.Mask)
+}
+
+// refused is the mark of packets of the node that are to be refused.
+func (t target) refused() string {
+	m := t.node.Marks()
+	return under(m.Refuse, m.Mask)
+}
+
+// loopback is the address by which a packet goes no further than lo.
+func loopback(f dataplane.Family) string {
+	if f == dataplane.IPv6 {
+		return "::1"
+	}
+	return "127.0.0.1"
+}
+
+// ours is the bit of a connection's mark that says: to a frontend outside of the
+// Service ranges.
+func (t target) ours() string {
+	m := t.node.Marks()
+	return under(m.Masquerade, m.Masquerade)
+}
+
+// under writes a mark and its mask as iptables-save does.
+func under(value, mask uint32) string { return fmt.Sprintf("%#x/%#x", value, mask) }
+
+// in is the match of packets whose destination is in a set.
+func (t target) in(k setKind) string {
+	return "-m set --match-set " + setID{k, t.family}.String() + " " + k.traits().fields
+}
+
+// notIn is the match of packets whose destination is not in a set.
+func (t target) notIn(k setKind) string {
+	return "-m set ! --match-set " + setID{k, t.family}.String() + " " + k.traits().fields
 }

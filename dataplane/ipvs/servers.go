@@ -65,25 +65,53 @@ type realServer struct {
 	open uint32
 }
 
-// newServer returns the virtual server for a frontend that forwards to a set.
+// newServer returns the virtual server for a frontend that forwards to a set. A
+// Service may wish for a scheduler of its own.
 func newServer(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler string) virtualServer {
-	v := virtualServer{serverID: serverID{Key: fe.Key}, scheduler: scheduler, service: fe.Service}
-	if scheduler == "rr" && uneven(set.Endpoints) {
-		// Plain rr ignores weights, but the table's shares are not a matter of
-		// taste.
-		v.scheduler = "wrr"
-	}
-	if scheduler == "mh" {
-		v.flags |= sourcePort
-	}
+	v := virtualServer{serverID: serverID{Key: fe.Key}, service: fe.Service}
+	v.endpoints(set, scheduler)
 	if set.Affinity > 0 {
 		v.flags |= persistent
 		v.timeout = wholeSeconds(set.Affinity)
 	}
+	return v
+}
+
+// newMarkedServer returns the virtual server for packets with a mark. Where it
+// remembered clients, the kernel would send them to the port that they dialled;
+// so with affinity the endpoint follows from the client's address alone.
+func newMarkedServer(id serverID, set dataplane.EndpointSet, scheduler string) virtualServer {
+	v := virtualServer{serverID: id, service: set.Service}
+	v.endpoints(set, scheduler)
+	if set.Affinity > 0 {
+		v.scheduler, v.flags = "mh", 0
+	}
+	return v
+}
+
+// endpoints gives a virtual server its real servers, and the scheduler that deals
+// with them.
+func (v *virtualServer) endpoints(set dataplane.EndpointSet, scheduler string) {
+	v.scheduler = cmp.Or(set.Scheduler, scheduler)
+	if v.scheduler == "rr" && uneven(set.Endpoints) {
+		// Plain rr ignores weights, but the table's shares are not a matter of
+		// taste.
+		v.scheduler = "wrr"
+	}
+	if v.scheduler == "mh" {
+		v.flags |= sourcePort
+	}
 	for _, ep := range set.Endpoints {
 		v.real = append(v.real, realServer{addr: ep.Addr, weight: ep.Weight})
 	}
-	return v
+}
+
+// owner is the entry by which a virtual server is known as ours: of marks, or else
+// of ports. Addresses has it without the port.
+func (v virtualServer) owner() entry {
+	e := keyEntry(v.Key)
+	e.mark = v.mark
+	return e
 }
 
 func uneven(eps []dataplane.Endpoint) bool {

@@ -19,9 +19,15 @@ const (
 	// addresses: every address that we make local. The first to grow and the
 	// last to shrink: it is the mark of ownership.
 	addresses
-	// ports: frontends at addresses that the node has by itself, as NodePorts
-	// are. It is to them what addresses is to the others.
+	// ports: frontends at addresses that are not ours as a whole: those of the
+	// node, and all outside of the ranges of Services. It is to them what
+	// addresses is to the others.
 	ports
+	// brought: those of them that are not NodePorts. Whether or not the node has
+	// their addresses, their packets are brought in, see deliver.go.
+	brought
+	// arrivals: their addresses.
+	arrivals
 	// hairpin: the local endpoints, each with itself as the source.
 	hairpin
 	// dropped: frontends whose packets are to vanish.
@@ -31,8 +37,9 @@ const (
 	dropPod
 	dropNode
 	dropOutside
-	// refusePod, refuseOutside: the same, refused.
+	// refusePod, refuseNode, refuseOutside: the same, refused.
 	refusePod
+	refuseNode
 	refuseOutside
 	// kept: frontends whose clients from outside keep their source address.
 	kept
@@ -73,13 +80,16 @@ func (k setKind) traits() traits {
 		services:    {"VS", port, "dst,dst", true},
 		addresses:   {"VIP", address, "dst", true},
 		ports:       {"PORT", port, "dst,dst", false},
+		brought:     {"BRING", port, "dst,dst", false},
+		arrivals:    {"IN", address, "dst", false},
 		hairpin:     {"HAIRPIN", source, "dst,dst,src", true},
-		dropped:     {"DROP", port, "dst,dst", true},
+		dropped:     {"DROP", port, "dst,dst", false},
 		dropPod:     {"DROP-POD", port, "dst,dst", false},
 		dropNode:    {"DROP-NODE", port, "dst,dst", false},
 		dropOutside: {"DROP-OUT", port, "dst,dst", false},
 
 		refusePod:     {"REFUSE-POD", port, "dst,dst", false},
+		refuseNode:    {"REFUSE-NODE", port, "dst,dst", false},
 		refuseOutside: {"REFUSE-OUT", port, "dst,dst", false},
 
 		kept:        {"KEEP", port, "dst,dst", true},

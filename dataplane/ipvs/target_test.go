@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -21,11 +22,7 @@ func TestTarget(t *testing.T) {
 	web.Routes[dataplane.FromOutside].Masquerade = false
 	all := frontend("10.96.0.2", 80)
 	all.Routes[dataplane.FromPod].Masquerade = true
-	nodePort := frontend("0.0.0.0", 30080)
-	nodePort.Kind = dataplane.NodePort
-	ranges := frontend("10.96.0.3", 80)
-	ranges.Allowed = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
-	got := newTarget(table(web, all, nodePort, ranges), dataplane.IPv4, "mh")
+	got := newTarget(table(web, all), dataplane.IPv4, "mh")
 	for k, want := range map[setKind][]string{
 		services: {"10.96.0.1,tcp:80", "10.96.0.2,tcp:80"}, addresses: {"10.96.0.1", "10.96.0.2"},
 		hairpin: {"10.244.0.5,tcp:8080,10.244.0.5"}, kept: {"10.96.0.1,tcp:80"}, masqueraded: {"10.96.0.2,tcp:80"}, dropped: nil,
@@ -33,13 +30,6 @@ func TestTarget(t *testing.T) {
 		if diff := cmp.Diff(want, names(got.sets[k])); diff != "" {
 			t.Errorf("set %s (-want +got):\n%s", setID{k, dataplane.IPv4}, diff)
 		}
-	}
-	var left []string
-	for _, l := range got.leftOut {
-		left = append(left, l.object)
-	}
-	if diff := cmp.Diff([]string{"frontend 0.0.0.0:30080/tcp", "frontend 10.96.0.3:80/tcp"}, left); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
 	}
 	if want := "-A -t 10.96.0.1:80 -s mh -b mh-port"; got.servers[0].line("A") != want {
 		t.Errorf("virtual server %q, want %q", got.servers[0].line("A"), want)
@@ -66,12 +56,12 @@ func TestNamesDoNotReachTheKernel(t *testing.T) {
 			t.Errorf("set name %s is longer than the kernel takes", id.spare())
 		}
 	}
-	for _, j := range ruleset(dataplane.IPv6, dataplane.Node{}).Jumps {
+	for _, j := range fullTarget(dataplane.IPv6).ruleset().Jumps {
 		if !strings.Contains(j.Rule, `--comment "toyproxy: `) {
 			t.Errorf("jump %q is not known as ours", j.Rule)
 		}
 	}
-	for _, c := range ruleset(dataplane.IPv6, dataplane.Node{}).Chains {
+	for _, c := range fullTarget(dataplane.IPv6).ruleset().Chains {
 		if len(c.Name) > xtables.MaxName || !xtables.Owned(c.Name) {
 			t.Errorf("chain name %s", c.Name)
 		}
@@ -86,22 +76,27 @@ func TestCapacityFollowsNeed(t *testing.T) {
 	}
 }
 
-// An address on which somebody else has a virtual server is left to them, whole,
-// unless it is in a range of Services.
+func yieldTarget() target {
+	return newTarget(table(frontend("198.51.100.7", 80), frontend("198.51.100.7", 81), frontend("10.96.0.1", 80)), dataplane.IPv4, "rr")
+}
+
+// A virtual server of somebody else is left alone, and in a range of Services the
+// address on which it stands.
 func TestYield(t *testing.T) {
-	want := newTarget(table(frontend("198.51.100.7", 80), frontend("198.51.100.7", 81), frontend("10.96.0.1", 80)), dataplane.IPv4, "rr")
+	want := yieldTarget()
 	have := observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}}
 	for _, a := range []string{"198.51.100.7", "10.96.0.1"} {
 		v := virtualServer{serverID: serverID{Key: dataplane.Key{Addr: netip.MustParseAddr(a), Protocol: dataplane.TCP, Port: 80}}}
 		have.servers[v.serverID] = v
 	}
-	got := want.yield(have)
-	if n := names(got.sets[addresses]); len(n) != 0 || len(got.servers) != 0 || len(got.leftOut) != 2 {
-		t.Errorf("kept %v, left out %v", n, got.leftOut)
+	want = want.settle(have)
+	if n := names(want.sets[addresses]); len(n) != 0 || len(want.servers) != 1 || len(want.leftOut) != 2 {
+		t.Errorf("kept %v, left out %v", n, want.leftOut)
 	}
 	have.routes = map[netip.Addr]heldRoute{netip.MustParseAddr("198.51.100.7"): {}}
-	if got := want.yield(have); len(got.leftOut) != 1 {
-		t.Errorf("an address with a route of ours is ours: %v", got.leftOut)
+	want = yieldTarget().settle(have)
+	if len(want.leftOut) != 1 {
+		t.Errorf("an address with a route of ours is ours: %v", want.leftOut)
 	}
 }
 
@@ -121,7 +116,10 @@ func TestRelease(t *testing.T) {
 // model is a kernel that obeys steps, and complains of a bad order.
 type model struct {
 	observed
-	guarded bool // the rules are in force
+	// named are the sets that the rules in force name.
+	named map[string]bool
+	// wanted: the pass is one towards a table that is not empty.
+	wanted bool
 }
 
 // take obeys one step.
@@ -130,7 +128,7 @@ func (m *model) take(s step) error {
 	case makeSet:
 		m.sets[a.id.kind] = &heldSet{typeName: a.id.kind.Type(), capacity: a.capacity, entries: map[entry]struct{}{}}
 	case destroySet:
-		if m.guarded {
+		if m.named[a.name] {
 			return fmt.Errorf("a rule still names %s", a.name)
 		}
 		for k := range m.sets {
@@ -139,18 +137,30 @@ func (m *model) take(s step) error {
 			}
 		}
 	case setEntry:
-		delete(m.sets[a.id.kind].entries, a.entry)
+		maps.DeleteFunc(m.sets[a.id.kind].entries, func(e entry, _ struct{}) bool { return e.place() == a.entry.place() })
 		if a.add {
 			m.sets[a.id.kind].entries[a.entry] = struct{}{}
 		}
 	case raiseRoute:
-		m.routes[a.addr] = heldRoute{source: m.source, loopback: true}
+		m.table(a.table)[a.addr] = heldRoute{source: m.source, loopback: true}
 	case dropRoute:
-		delete(m.routes, a.addr)
+		delete(m.table(a.table), a.addr)
+	case changePolicy:
+		m.policies = slices.DeleteFunc(m.policies, func(p policy) bool { return p == a.policy })
+		if a.add {
+			m.policies = append(m.policies, a.policy)
+		}
 	default:
 		m.takeServer(s.action)
 	}
 	return m.sound()
+}
+
+func (m *model) table(n uint32) map[netip.Addr]heldRoute {
+	if n == inboundTable {
+		return m.inbound
+	}
+	return m.routes
 }
 
 func (m *model) takeServer(a action) {
@@ -180,8 +190,11 @@ func (m *model) sound() error {
 			return fmt.Errorf("%s is open and has no real server: a daemon of the node answers", e)
 		}
 	}
+	if err := m.soundMarks(); err != nil {
+		return err
+	}
 	for a := range m.routes {
-		if _, known := m.entries(addresses)[entry{addr: a}]; !known || !m.guarded {
+		if _, known := m.entries(addresses)[entry{addr: a}]; !known || len(m.named) == 0 {
 			return fmt.Errorf("%s is local and not guarded", a)
 		}
 	}
@@ -193,15 +206,47 @@ func (m *model) sound() error {
 	return nil
 }
 
+// soundMarks says the same of what is led in by marks.
+func (m *model) soundMarks() error {
+	if len(m.named) == 0 {
+		return nil // no rule looks into the sets
+	}
+	for _, k := range []setKind{markPod, markNode, markOutside} {
+		for e := range m.entries(k) {
+			v, ok := m.servers[serverID{dataplane.Key{Addr: unspecified(m.family)}, e.mark}]
+			if m.wanted && !ok || ok && len(v.real) == 0 {
+				return fmt.Errorf("%s leads to no real server", e)
+			}
+		}
+	}
+	for e := range m.entries(brought) {
+		_, served := m.entries(services)[e]
+		_, known := m.entries(ports)[e]
+		// Without the way in, at the end of everything, they go where they always did.
+		if _, routed := m.inbound[e.addr]; !known || m.wanted && (!routed && served || len(m.policies) != 1) {
+			return fmt.Errorf("%s is marked and has no way in, or no guard", e)
+		}
+	}
+	return nil
+}
+
 // pass makes the model match a target, and checks that it does.
 func (m *model) pass(want target) error {
+	m.wanted = want.wanted()
 	first, last := before(want, m.observed), after(want, m.observed)
 	for _, s := range first {
 		if err := m.take(s); err != nil {
 			return fmt.Errorf("%s: %w", s.change, err)
 		}
 	}
-	m.guarded = want.wanted()
+	m.named = map[string]bool{}
+	for _, c := range want.rules.Chains {
+		for _, r := range c.Rules {
+			for _, w := range strings.Fields(r) {
+				m.named[w] = true
+			}
+		}
+	}
 	for _, s := range last {
 		if err := m.take(s); err != nil {
 			return fmt.Errorf("%s: %w", s.change, err)
@@ -217,7 +262,8 @@ func (m *model) pass(want target) error {
 // worse than before or after, and nothing is left to do at the end.
 func TestEveryMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{}}}
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{},
+			inbound: map[netip.Addr]heldRoute{}}}
 		for range rapid.IntRange(1, 6).Draw(t, "passes") {
 			seed := rapid.Uint64().Draw(t, "table")
 			if err := m.pass(newTarget(randomTable(seed), dataplane.IPv4, "rr")); err != nil {
@@ -234,17 +280,27 @@ func randomTable(seed uint64) dataplane.Table {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var fes []dataplane.Frontend
 	for i := range 12 {
-		fe := frontend(fmt.Sprintf("10.96.0.%d", 1+i/3), uint16(80+i%3))
-		fe.Routes[0].Set = fmt.Sprint(r.IntN(4))
-		if v := dataplane.Verdict(r.IntN(3)); v != dataplane.Forward {
-			fe.Routes[0] = dataplane.Route{Verdict: v}
+		fe := frontend(fmt.Sprintf([...]string{"10.96.0.%d", "198.51.100.%d"}[i%2], 1+i/3), uint16(80+i%3))
+		if i == 0 {
+			fe.Addr, fe.Kind = netip.IPv4Unspecified(), dataplane.NodePort
+		}
+		if r.IntN(3) == 0 {
+			fe.Allowed = []netip.Prefix{netip.PrefixFrom(fe.Addr, r.IntN(33)).Masked()}
+		}
+		same := r.IntN(2)
+		for s := range fe.Routes {
+			fe.Routes[s] = dataplane.Route{Set: fmt.Sprint(r.IntN(4)), Masquerade: r.IntN(2) == 0}
+			if v := dataplane.Verdict(r.IntN(3)); v != dataplane.Forward {
+				fe.Routes[s] = dataplane.Route{Verdict: v}
+			}
+			fe.Routes[s] = fe.Routes[s*same]
 		}
 		if r.IntN(3) > 0 {
 			fes = append(fes, fe)
 		}
 	}
 	t := table(fes...)
-	t.Sets = nil
+	t.Sets, t.Node.Addrs = nil, []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	for name := range 4 {
 		s := dataplane.EndpointSet{Name: fmt.Sprint(name), Protocol: dataplane.TCP}
 		for i := range 1 + r.IntN(4) {

@@ -43,7 +43,7 @@ func backends() []backend {
 		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 600, false, true},
 		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 600, false, true},
 		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, false, true},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, false, false},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, false, true},
 	}
 }
 

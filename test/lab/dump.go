@@ -47,10 +47,14 @@ func (h *Host) Dump(commands []string) Dump {
 
 // canonical drops what differs between equal states: counters, the order of
 // chains and set members, timers of sets, whether a link has carried anything
-// yet, IPVS destinations that only end what they still have (weight 0).
+// yet, IPVS destinations that only end what they still have (weight 0), and
+// virtual servers that have no others.
 func canonical(command, out string) []string {
 	if strings.HasPrefix(command, "nft list table ") {
 		return canonicalNft(out)
+	}
+	if strings.HasPrefix(command, "ipvsadm ") {
+		out = withoutDrained(out)
 	}
 	counters := regexp.MustCompile(`\[\d+:\d+\]| expires \d+\w*| timeout \d+| state (UP|UNKNOWN)`)
 	var kept []string
@@ -77,6 +81,26 @@ func canonical(command, out string) []string {
 	}
 	slices.Sort(kept)
 	return kept
+}
+
+// withoutDrained drops the virtual servers all of whose destinations have weight 0,
+// if there are any. Destinations stand behind their virtual server.
+func withoutDrained(out string) string {
+	var kept []string
+	lines := strings.Split(out, "\n")
+	for i := 0; i < len(lines); {
+		next, live := i+1, 0
+		for ; next < len(lines) && strings.HasPrefix(lines[next], "-a "); next++ {
+			if !strings.HasSuffix(strings.TrimSpace(lines[next]), " -w 0") {
+				live++
+			}
+		}
+		if live > 0 || next == i+1 {
+			kept = append(kept, lines[i:next]...)
+		}
+		i = next
+	}
+	return strings.Join(kept, "\n")
 }
 
 // canonicalNft writes of each line what it stands in: rules with their number,
