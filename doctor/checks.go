@@ -114,17 +114,6 @@ func nftablesFeature() Finding {
 	return Finding{checkNftables, OK, "the kernel has it", ""}
 }
 
-// choice says what --backend auto stands for on a node that uses none yet.
-func choice(nft Finding) Finding {
-	switch {
-	case nft.Status == OK:
-		return Finding{"backend auto", OK, "nftables, because the kernel has it", ""}
-	case nft.Status == Missing:
-		return Finding{"backend auto", OK, "iptables, because nftables cannot work here", ""}
-	}
-	return notKnown("backend auto")
-}
-
 func ipvsFeature(ctx context.Context) Finding {
 	if os.Geteuid() != 0 {
 		return notKnown(checkIPVS)

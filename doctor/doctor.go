@@ -2,11 +2,15 @@
 // what stands in the way.
 //
 // Each check asks the kernel or the system itself and changes nothing: trials
-// of rules run in a network namespace made for them. It mends nothing and is
-// needed by no other command; `toyproxy doctor` prints what it returns.
+// of rules run in a network namespace made for them. It mends nothing. `toyproxy
+// doctor` prints what it returns; other commands ask it which backend to take when
+// nobody has said.
 package doctor
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // Status is the outcome of a check.
 type Status string
@@ -43,8 +47,7 @@ func Examine(ctx context.Context, o Options) []Finding {
 	var out []Finding
 	out = append(out, system(o)...)
 	out = append(out, engines(ctx)...)
-	nft := nftablesFeature()
-	out = append(out, ipvsFeature(ctx), nft, choice(nft))
+	out = append(out, ipvsFeature(ctx), nftablesFeature(), choice(ctx, os.Geteuid() == 0))
 	out = append(out, programs()...)
 	out = append(out, settings()...)
 	out = append(out, tracking()...)

@@ -1,12 +1,15 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"os"
+	"time"
 
-	"github.com/toyproxy/toyproxy/dataplane"
-	"github.com/toyproxy/toyproxy/dataplane/nftables"
+	"github.com/toyproxy/toyproxy/doctor"
 )
+
+// chooseLimit is how long the examination of a machine may take.
+const chooseLimit = 20 * time.Second
 
 // choose replaces auto by the backend that it stands for and says why; it says
 // nothing when the user has chosen, now or before: used is the backend of the last
@@ -19,18 +22,9 @@ func (b *backendName) choose(used string) (why string) {
 		*b = backendName(used)
 		return ""
 	}
-	*b, why = preferred(nftables.Probe(), os.Geteuid() == 0)
+	ctx, cancel := context.WithTimeout(context.Background(), chooseLimit)
+	defer cancel()
+	name, why := doctor.Choose(ctx, os.Geteuid() == 0)
+	*b = backendName(name)
 	return why
-}
-
-// preferred is nftables where the kernel has it, else iptables. IPVS is only ever
-// taken by wish. Who may not ask the kernel gets what most kernels have.
-func preferred(nft error, root bool) (backendName, string) {
-	switch {
-	case nft == nil:
-		return backendNftables, "the kernel has it"
-	case !errors.Is(nft, dataplane.ErrUnsupported) && !root:
-		return backendNftables, "only root can ask the kernel whether it has it"
-	}
-	return backendIPTables, "no nftables: " + nft.Error()
 }

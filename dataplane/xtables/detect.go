@@ -26,7 +26,7 @@ type Found struct {
 // facts is what is known about one engine before the choice.
 type facts struct {
 	usable  error // nil when the kernel really takes rules
-	foreign int   // rules and chains of other programs
+	foreign int   // rules, chains and policies of other programs
 }
 
 // Detect chooses the engine for the network namespace of the calling thread by
@@ -57,7 +57,7 @@ func examine(ctx context.Context, e Engine, try bool) facts {
 	t := Tool{Engine: e, Family: dataplane.IPv4}
 	var f facts
 	if st, err := t.Save(ctx); err == nil {
-		f.foreign = st.Foreign()
+		f.foreign = st.Foreign() + st.shut()
 	}
 	if try {
 		f.usable = t.Probe(ctx)
