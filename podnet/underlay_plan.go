@@ -41,7 +41,11 @@ func (u *Underlay) Plan(_ context.Context) (dataplane.Plan, error) {
 		next.Nodes = append(next.Nodes, m.Name)
 	}
 	next.Mounted = next.Mounted || f.mustShare()
-	next.Dirs = append(next.Dirs, missingDirs(u.node.cfg.NetnsDir)...)
+	for _, d := range f.missingDirs { // also those that the nodes' Pods need: no node knows which of them made one
+		if !slices.Contains(next.Dirs, d) {
+			next.Dirs = append(next.Dirs, d)
+		}
+	}
 	return &wirePlan{underlay: u, steps: b.steps, next: &next}, nil
 }
 
