@@ -29,7 +29,7 @@ var panels = []panel{
 			return f.ratio(s, n, "connect last p01", "connect direct p01")
 		},
 		label: func(v float64) string { return fmt.Sprintf("×%.3g", v) }},
-	{title: "Peak memory, this process and its child", value: figures.memory,
+	{title: "Peak memory of the largest process", value: figures.memory,
 		label: func(v float64) string { return fmt.Sprintf("%.3g MB", v) }},
 }
 
