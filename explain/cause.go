@@ -31,6 +31,9 @@ func (s State) steps(e *Explanation, tr dataplane.Trace, p dataplane.Packet) []S
 		}
 		done[subject] = true
 		out[i].Causes = append(s.behind(e, subject, p), out[i].Causes...)
+		if subject == dataplane.AboutChoice && !done[dataplane.AboutClass] { // one rule decides both
+			out[i].Causes = append(s.behind(e, dataplane.AboutClass, p), out[i].Causes...)
+		}
 	}
 	return out
 }

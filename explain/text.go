@@ -44,10 +44,10 @@ func (e Explanation) Text(rules string) string {
 // Answer is the first line: what becomes of the packet.
 func (e Explanation) Answer() string {
 	to := e.Target.String()
-	if e.Frontend.Service != "" {
-		to += ", " + e.Frontend.Kind.String() + " of Service " + e.Frontend.Service + ","
-	}
 	way := fmt.Sprintf("%s to %s", e.From, to)
+	if e.Frontend.Service != "" {
+		way += ", " + e.Frontend.Kind.String() + " of Service " + e.Frontend.Service + ","
+	}
 	switch e.Verdict {
 	case OK:
 		what := "1 endpoint"
@@ -65,7 +65,7 @@ func (e Explanation) Answer() string {
 	case Untouched:
 		return fmt.Sprintf("UNTOUCHED: %s is no business of toyproxy's rules: the routes of the node decide", way)
 	case Mixed:
-		return fmt.Sprintf("MIXED: %s: lots are drawn whether it is served", way)
+		return fmt.Sprintf("MIXED: %s is served or not by lot", way)
 	}
 	return fmt.Sprintf("NONE: %s has no frontend, there is no path to walk", to)
 }

@@ -54,6 +54,9 @@ func follow(rules xtables.Rules, p dataplane.Packet) dataplane.Trace {
 func describe(r xtables.Taken) (dataplane.Subject, string) {
 	switch kind(r.Chain) {
 	case "SVC", "SRC":
+		if r.Target == "DNAT" {
+			return describePick(r)
+		}
 		return describeFrontend(r.Target)
 	case "EPS":
 		return describePick(r)
@@ -98,38 +101,27 @@ func describePick(r xtables.Taken) (dataplane.Subject, string) {
 
 // describeEnd describes the chains that exist once and do what others decided.
 func describeEnd(r xtables.Taken) (dataplane.Subject, string, bool) {
-	switch r.Chain {
-	case markMasqChain:
-		return dataplane.AboutMasquerading, "a mark notes that the source is to be rewritten", true
-	case masqueradeChain:
-		if r.Target == "MARK" {
-			return dataplane.AboutMasquerading, "the mark is taken off", true
-		}
-		return dataplane.AboutMasquerading, "the source becomes an address of the node", true
-	case refuseChain:
-		if r.Target == "ACCEPT" {
-			return dataplane.AboutRefusal, "no other rule of table nat is to translate it", true
-		}
-		return dataplane.AboutRefusal, "a mark notes that the packet is to be refused", true
-	case dropChain:
-		if r.Target == "ACCEPT" {
-			return dataplane.AboutDiscard, "no other rule of table nat is to translate it", true
-		}
-		return dataplane.AboutDiscard, "a mark notes that the packet is to be dropped", true
-	case forwardChain:
-		return dataplane.AboutPassage, "accepted, whatever the host's FORWARD policy is", true
-	case postroutingChain:
-		if r.Target == hairpinChain {
-			return dataplane.AboutHairpin, "a translated packet: may an endpoint have dialled itself?", true
-		}
-		return dataplane.AboutMasquerading, "the mark says that the source is to be rewritten", true
-	case filterChain:
-		if r.Target == "DROP" {
-			return dataplane.AboutDiscard, "dropped, and nobody is told", true
-		}
-		return dataplane.AboutRefusal, "refused at once", true
+	type end struct {
+		subject dataplane.Subject
+		why     string
 	}
-	return 0, "", false
+	const untranslated = "no other rule of table nat is to translate it"
+	ends := map[[2]string]end{
+		{markMasqChain, "MARK"}:             {dataplane.AboutMasquerading, "a mark notes that the source is to be rewritten"},
+		{masqueradeChain, "MARK"}:           {dataplane.AboutMasquerading, "the mark is taken off"},
+		{masqueradeChain, "MASQUERADE"}:     {dataplane.AboutMasquerading, "the source becomes an address of the node"},
+		{refuseChain, "MARK"}:               {dataplane.AboutRefusal, "a mark notes that the packet is to be refused"},
+		{refuseChain, "ACCEPT"}:             {dataplane.AboutRefusal, untranslated},
+		{dropChain, "MARK"}:                 {dataplane.AboutDiscard, "a mark notes that the packet is to be dropped"},
+		{dropChain, "ACCEPT"}:               {dataplane.AboutDiscard, untranslated},
+		{forwardChain, "ACCEPT"}:            {dataplane.AboutPassage, "accepted, whatever the host's FORWARD policy is"},
+		{postroutingChain, hairpinChain}:    {dataplane.AboutHairpin, "a translated packet: may an endpoint have dialled itself?"},
+		{postroutingChain, masqueradeChain}: {dataplane.AboutMasquerading, "the mark says that the source is to be rewritten"},
+		{filterChain, "DROP"}:               {dataplane.AboutDiscard, "dropped, and nobody is told"},
+		{filterChain, "REJECT"}:             {dataplane.AboutRefusal, "refused at once"},
+	}
+	e, ok := ends[[2]string{r.Chain, r.Target}]
+	return e.subject, e.why, ok
 }
 
 // describeFrontend describes the rules of a frontend.

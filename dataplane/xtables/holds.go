@@ -33,11 +33,9 @@ func (v *visit) holds(c condition, at Part) (chance float64, known bool) {
 		return within(arg, pk.Addr)
 	case "-i":
 		prefix, begins := strings.CutSuffix(arg, "+")
-		return certain(pk.In != "" && (pk.In == arg || begins && strings.HasPrefix(pk.In, prefix))), true
+		return certain(at.In != "" && (at.In == arg || begins && strings.HasPrefix(at.In, prefix))), true
 	case "-o":
-		// Where it leaves is for the routes to say. What is sent elsewhere does
-		// not leave by lo.
-		return 0, arg == "lo"
+		return certain(at.Out == arg), at.Out != "" || arg == "lo"
 	case "-p":
 		return certain(arg == pk.Protocol.String() || arg == fmt.Sprint(uint8(pk.Protocol))), true
 	case "--dport":
@@ -70,6 +68,10 @@ func (v *visit) holdsOfState(c condition, arg string, at Part) (chance float64, 
 	case "--ctstate":
 		is := func(state string) bool { return state == "NEW" || state == "DNAT" && at.Translated }
 		return certain(slices.ContainsFunc(strings.Split(arg, ","), is)), true
+	case "--ctstatus":
+		return 0, arg == "CONFIRMED" // only a flow's first packet comes by before it is
+	case "--ctdir":
+		return certain(arg == "ORIGINAL"), true
 	case "--match-set":
 		if v.w.Member == nil || len(c.args) != 2 {
 			return 0, false

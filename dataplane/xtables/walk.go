@@ -64,6 +64,9 @@ func (s State) Rules() Rules {
 
 // Part is a part of a packet on its way: where lots are drawn it is divided.
 type Part struct {
+	// In is the link by which it comes to the hook, empty on the way out. Out is
+	// that by which it leaves; empty when that is not known, but no lo.
+	In, Out string
 	// To is where it goes now: what it dialled, or an endpoint.
 	To netip.AddrPort
 	// Translated: To is not what it dialled any more.
@@ -83,9 +86,8 @@ type Taken struct {
 	Base string
 	// Chain is the chain that the rule stands in.
 	Chain string
-	// Target is a chain or what is done, Args are the options of that.
-	Target string
-	Args   []string
+	// Rule is its text. Target is a chain or what is done.
+	Rule, Target string
 }
 
 // Describe says what a rule that was taken decides, and what it does.
@@ -99,13 +101,15 @@ type Walker struct {
 	// Member reports whether a set has the fields of a part of the packet, such
 	// as "dst,dst"; not known when it is a set of somebody else. May be nil.
 	Member func(set, fields string, at Part) (member, known bool)
+	// MarkIn returns the mark that a set has for a part of the packet. May be nil.
+	MarkIn func(set, fields string, at Part) (mark uint32, ok bool)
 	// Trace is what came out so far.
 	Trace dataplane.Trace
 }
 
 // Start is the whole packet, before any rule.
 func (w *Walker) Start() []Part {
-	return []Part{{To: netip.AddrPortFrom(w.Packet.Addr, w.Packet.Port), Share: 1}}
+	return []Part{{In: w.Packet.In, To: netip.AddrPortFrom(w.Packet.Addr, w.Packet.Port), Share: 1}}
 }
 
 // Hook sends parts through a table at a built-in chain and returns those that go
@@ -124,7 +128,7 @@ func (w *Walker) Hook(t Table, base string, parts []Part) []Part {
 			if w.Rules.policies[t][base] == "DROP" {
 				w.Trace.Take(dataplane.Step{Hook: v.hook, Chain: base, Rule: "-P " + base + " DROP", Share: at.Share,
 					Subject: dataplane.AboutDiscard, Why: "the host's policy: what no rule accepts is dropped"})
-				w.end(dataplane.Dropped, at)
+				w.End(dataplane.Dropped, at)
 				continue
 			}
 			out = append(out, at)
@@ -140,13 +144,14 @@ func (w *Walker) Finish(parts []Part) dataplane.Trace {
 		if at.Translated {
 			fate = dataplane.Delivered
 		}
-		w.end(fate, at)
+		w.End(fate, at)
 	}
 	w.Trace.Sort()
 	return w.Trace
 }
 
-func (w *Walker) end(fate dataplane.Fate, at Part) {
+// End notes what became of a part that goes no further.
+func (w *Walker) End(fate dataplane.Fate, at Part) {
 	o := dataplane.Outcome{Fate: fate, Share: at.Share}
 	if fate == dataplane.Delivered {
 		o.Endpoint, o.Masquerade = at.To, at.Masqueraded
@@ -194,13 +199,13 @@ func (v *visit) chain(name string, rules []string, i int, at Part) []Part {
 // act does what a rule does to the part that it takes. What comes back goes on
 // with the next rule, what has fallen is out of the chain.
 func (v *visit) act(chain, rule string, p parsed, at Part) (back, fallen []Part) {
-	subject, why := v.w.Describe(Taken{v.table, v.base, chain, p.target, p.args})
+	subject, why := v.w.Describe(Taken{v.table, v.base, chain, rule, p.target})
 	v.w.Trace.Take(dataplane.Step{Hook: v.hook, Chain: chain, Rule: "-A " + chain + " " + rule, Why: why, Subject: subject, Share: at.Share})
 	switch p.target {
 	case "MARK", "CONNMARK":
 		return []Part{setBits(p, at)}, nil
-	case "SET": // enters a client into a set, which no walk changes
-		return []Part{at}, nil
+	case "SET":
+		return []Part{v.set(p, at)}, nil
 	case "ACCEPT":
 		v.accepted = append(v.accepted, at)
 	case "RETURN":
@@ -208,9 +213,9 @@ func (v *visit) act(chain, rule string, p parsed, at Part) (back, fallen []Part)
 	case "DNAT", "MASQUERADE":
 		v.accepted = append(v.accepted, v.translate(p, at))
 	case "REJECT":
-		v.w.end(dataplane.Refused, at)
+		v.w.End(dataplane.Refused, at)
 	case "DROP":
-		v.w.end(dataplane.Dropped, at)
+		v.w.End(dataplane.Dropped, at)
 	default:
 		return v.call(rule, p, at)
 	}
@@ -233,6 +238,17 @@ func (v *visit) call(rule string, p parsed, at Part) (back, fallen []Part) {
 	return left, nil
 }
 
+// set gives a part the mark that a set has for it. What enters it into a set
+// changes nothing for this packet.
+func (v *visit) set(p parsed, at Part) Part {
+	if len(p.args) >= 3 && p.args[0] == "--map-set" && v.w.MarkIn != nil {
+		if mark, ok := v.w.MarkIn(p.args[1], p.args[2], at); ok {
+			at.Mark = mark
+		}
+	}
+	return at
+}
+
 func setBits(p parsed, at Part) Part {
 	value, mask, ok := uint32(0), uint32(0), false
 	if len(p.args) == 2 && p.args[0] == "--set-xmark" {
@@ -253,7 +269,11 @@ func (v *visit) translate(p parsed, at Part) Part {
 		at.Masqueraded = true
 		return at
 	}
-	to, err := netip.ParseAddrPort(strings.Join(p.args[min(1, len(p.args)):], " "))
+	text := strings.Join(p.args[min(1, len(p.args)):], " ")
+	to, err := netip.ParseAddrPort(text)
+	if a, only := netip.ParseAddr(text); only == nil {
+		to, err = netip.AddrPortFrom(a, at.To.Port()), nil
+	}
 	if err != nil {
 		v.w.Trace.Note("the target of %q is not understood", strings.Join(p.args, " "))
 		return at
