@@ -5,7 +5,10 @@ import "context"
 // Counter is what the kernel has counted at one frontend since its kernel objects
 // were made: a frontend that goes and comes back begins at zero.
 type Counter struct {
-	Key Key // the frontend
+	// Key is the frontend, with the very address that was dialled: for a NodePort
+	// there is one counter for each address of the node. Where a backend counts
+	// for several frontends of one Service port at once, it is the first of them.
+	Key Key
 	// Connections is the number of flows that were given an endpoint.
 	Connections uint64
 	// PacketsIn and BytesIn came from clients, PacketsOut and BytesOut from

@@ -109,6 +109,26 @@ func (c *change) beyond() string {
 			return "who serves " + e.key().String() + " depends on other Services"
 		}
 	}
+	return c.clash()
+}
+
+// clash names a virtual server that several Services ask for: the numbers of
+// marks are drawn.
+func (c *change) clash() string {
+	left, come := map[serverID]bool{}, map[serverID]bool{}
+	for _, t := range c.gone {
+		for _, v := range t.servers {
+			left[v.serverID] = true
+		}
+	}
+	for _, t := range c.come {
+		for _, v := range t.servers {
+			if _, taken := c.memory.servers[v.serverID]; come[v.serverID] || taken && !left[v.serverID] {
+				return v.object() + " would serve several Services"
+			}
+			come[v.serverID] = true
+		}
+	}
 	return ""
 }
 

@@ -36,17 +36,32 @@ func (b *Backend) Counters(ctx context.Context) ([]dataplane.Counter, error) {
 
 // count adds what virtual servers of ours have counted to the sums.
 func (o observed) count(list []virtualServer, sums map[dataplane.Key]dataplane.Counter) {
+	marked := o.marked()
 	for _, v := range list {
 		if dataplane.FamilyOf(v.Addr) != o.family || !o.owns(v.serverID) {
 			continue
 		}
-		key := o.frontend(v.serverID)
+		key := v.Key
+		if v.mark != 0 {
+			key = marked[v.mark]
+		}
 		sums[key] = v.counted.add(sums[key], key)
 	}
 }
 
-// frontend returns what clients dial to reach a virtual server of ours.
-func (o observed) frontend(id serverID) dataplane.Key { return id.Key }
+// marked returns for each mark the first of the frontends, all of one Service
+// port, whose packets it chooses a virtual server for.
+func (o observed) marked() map[uint32]dataplane.Key {
+	out := map[uint32]dataplane.Key{}
+	for _, k := range []setKind{markPod, markNode, markOutside} {
+		for e := range o.entries(k) {
+			if first, ok := out[e.mark]; !ok || e.key().Compare(first) < 0 {
+				out[e.mark] = e.key()
+			}
+		}
+	}
+	return out
+}
 
 func sortedCounters(sums map[dataplane.Key]dataplane.Counter) []dataplane.Counter {
 	out := make([]dataplane.Counter, 0, len(sums))

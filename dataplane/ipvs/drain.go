@@ -16,7 +16,8 @@ import (
 // nothing to do about it until it is time.
 //
 // UDP and SCTP do not drain: a client of a lost endpoint would never learn to
-// turn to another one.
+// turn to another one. Neither does a virtual server for a mark as a whole, when a
+// class of sources has no endpoint left.
 
 // drainLimit is how long a real server may drain unless Config says otherwise. As
 // long as the kernel's timeout for a silent TCP connection.
@@ -36,7 +37,7 @@ const (
 
 // drains reports whether real servers of a virtual server may take their time.
 func (t target) drains(v virtualServer) bool {
-	return t.drainLimit > 0 && v.Protocol == dataplane.TCP
+	return t.drainLimit > 0 && v.flows == dataplane.TCP
 }
 
 // fate decides about a real server that is held and not wanted. The reason is for
@@ -116,9 +117,11 @@ func unwanted(want target, have observed, each func(v virtualServer, r realServe
 		if !wanted && !(want.known[id] && have.owns(id)) {
 			continue
 		}
-		for _, r := range have.servers[id].real {
+		held := have.servers[id]
+		held.flows = max(held.flows, v.flows)
+		for _, r := range held.real {
 			if !slices.ContainsFunc(v.real, func(w realServer) bool { return w.addr == r.addr }) {
-				each(have.servers[id], r)
+				each(held, r)
 			}
 		}
 	}

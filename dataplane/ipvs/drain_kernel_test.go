@@ -194,3 +194,46 @@ func TestDrainNoUDP(t *testing.T) {
 		t.Errorf("the old endpoint is still there:\n%s", got)
 	}
 }
+
+// Whoever follows a table by its changes lets endpoints drain too, and takes them
+// away when it is time, whatever the next change is about.
+func TestDrainFollowed(t *testing.T) {
+	s := newDrainStage(t)
+	follower := s.backend.Follow()
+	step := func(before, after dataplane.Table) string {
+		t.Helper()
+		var changes []dataplane.Change
+		s.Node.Do(func() {
+			p, err := follower.PlanChange(t.Context(), dataplane.Delta{Before: before, After: after})
+			if errors.Is(err, dataplane.ErrForgotten) {
+				p, err = follower.Plan(t.Context(), after)
+			}
+			if err == nil {
+				changes, err = p.Changes(), p.Apply(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		return text(changes)
+	}
+	all, left := s.service(s.Pod(2), s.Pod(3)), s.service(s.Pod(3))
+	step(dataplane.Table{}, all)
+	open := s.open()
+	if got := step(all, left); !strings.HasPrefix(got, "~ real server 10.244.0.12:8080 ") || strings.Count(got, "\n") != 2 {
+		t.Errorf("Pod 2 leaves; changes (its hairpin entry is one):\n%s", got)
+	}
+	if err := open.Echo(); err != nil {
+		t.Errorf("while its endpoint drains: %v", err)
+	}
+	if got := step(dataplane.Table{}, dataplane.Table{}); got != "" {
+		t.Errorf("nothing has changed, but\n%s", got)
+	}
+	s.now = s.now.Add(15 * time.Minute)
+	if got := step(dataplane.Table{}, dataplane.Table{}); !strings.HasPrefix(got, "- real server 10.244.0.12:8080 ") {
+		t.Errorf("over the limit; changes:\n%s", got)
+	}
+	if got := text(s.plan(left).Changes()); got != "" {
+		t.Errorf("a whole pass finds\n%s", got)
+	}
+}

@@ -32,7 +32,7 @@ func TestFate(t *testing.T) {
 		"no draining":         {dataplane.TCP, -1, realServer{weight: 1, open: 1}, remove},
 		"of another's making": {dataplane.TCP, time.Minute, realServer{weight: 1, open: 1, foreign: "ipip"}, remove},
 	} {
-		v := virtualServer{serverID: serverID{Key: dataplane.Key{Protocol: c.protocol}}}
+		v := virtualServer{flows: c.protocol}
 		if got, reason := (target{drainLimit: c.limit}).fate(v, c.held, now); got != c.want {
 			t.Errorf("%s: fate %d (%s), want %d", name, got, reason, c.want)
 		}

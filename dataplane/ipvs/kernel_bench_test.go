@@ -13,9 +13,10 @@ import (
 
 // BenchmarkKernel measures what needs a kernel with IPVS, in a namespace of its
 // own: to make everything from nothing, to find that nothing has to change, and
-// to plan and make one changed endpoint, with Services of ten endpoints each.
+// to plan and make one changed endpoint, with Services of ten endpoints each: by a
+// pass, and as who follows the table by its changes.
 func BenchmarkKernel(b *testing.B) {
-	for _, n := range [...]int{1000, 10_000} {
+	for _, n := range [...]int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) { benchmarkKernel(b, n) })
 	}
 }
@@ -50,6 +51,46 @@ func benchmarkKernel(b *testing.B, n int) {
 			node.Do(func() { pass(b, backend, t.Table, 2) })
 		}
 	})
+	b.Run("change", func(b *testing.B) {
+		node.Do(func() {
+			f := backend.Follow()
+			if _, err := f.Plan(context.Background(), t.Table); err != nil {
+				b.Fatal(err)
+			}
+			follow(b, f, t.Table)
+		})
+	})
+}
+
+// follow measures one changed endpoint, out of memory.
+func follow(b *testing.B, f dataplane.Follower, t dataplane.Table) {
+	i := len(t.Frontends) / 2
+	set, ok := t.Set(t.Frontends[i].Service)
+	if !ok {
+		b.Fatalf("no set %q", t.Frontends[i].Service)
+	}
+	side := func(round int) dataplane.Table {
+		s := set
+		s.Endpoints = append(set.Endpoints[1:len(set.Endpoints):len(set.Endpoints)],
+			dataplane.Endpoint{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 199, byte(round / 250), byte(1 + round%250)}), 8080), Weight: 1})
+		return dataplane.Table{Node: t.Node, Frontends: t.Frontends[i : i+1], Sets: []dataplane.EndpointSet{s}}
+	}
+	before := dataplane.Table{Node: t.Node, Frontends: t.Frontends[i : i+1], Sets: []dataplane.EndpointSet{set}}
+	b.ResetTimer()
+	for round := 0; b.Loop(); round++ {
+		d := dataplane.Delta{Before: before, After: side(round)}
+		p, err := f.PlanChange(context.Background(), d)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if got := len(p.Changes()); got != 2 {
+			b.Fatalf("%d changes, want 2", got)
+		}
+		if err := p.Apply(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		before = d.After
+	}
 }
 
 // frontendOf is the ClusterIP of Service i.

@@ -46,6 +46,9 @@ type virtualServer struct {
 	timeout uint32
 	real    []realServer
 	service string
+	// flows is the protocol of what it serves; zero if that is not known, as of
+	// one with a mark that is held.
+	flows dataplane.Protocol
 	// counted is what the kernel has counted at it: a fact, not a wish.
 	counted counted
 }
@@ -92,6 +95,7 @@ func newMarkedServer(id serverID, set dataplane.EndpointSet, scheduler string) v
 // endpoints gives a virtual server its real servers, and the scheduler that deals
 // with them.
 func (v *virtualServer) endpoints(set dataplane.EndpointSet, scheduler string) {
+	v.flows = set.Protocol
 	v.scheduler = cmp.Or(set.Scheduler, scheduler)
 	if v.scheduler == "rr" && uneven(set.Endpoints) {
 		// Plain rr ignores weights, but the table's shares are not a matter of

@@ -98,9 +98,9 @@ func decodeServer(body []byte) (virtualServer, error) {
 	if err != nil {
 		return v, fmt.Errorf("virtual server: %w", err)
 	}
-	v.Addr = addrOf(addr, family)
+	v.Addr, v.flows = addrOf(addr, family), v.Protocol
 	if v.mark != 0 {
-		v.Key = dataplane.Key{Addr: addrOf(make([]byte, 16), family)}
+		v.Key = dataplane.Key{Addr: unspecified(family)}
 	}
 	if !v.Addr.IsValid() {
 		return v, fmt.Errorf("virtual server: address of %d bytes", len(addr))
