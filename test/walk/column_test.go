@@ -3,7 +3,9 @@ package walk
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
@@ -24,6 +26,9 @@ type column struct {
 	virtual bool
 	// doors: it serves NodePorts, external and load-balancer addresses.
 	doors bool
+	// drains: an endpoint that has left is still there, without new flows, while
+	// its connections last, and with it the virtual server. Then that is let pass.
+	drains bool
 }
 
 func columns() []column {
@@ -31,30 +36,43 @@ func columns() []column {
 		return func(string) dataplane.Backend { return iptables.New(iptables.Config{Engine: e}) }
 	}
 	return []column{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, true},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, true},
-		{"nftables", []lab.Feature{lab.Nftables}, func(string) dataplane.Backend { return nftables.New(nftables.Config{}) }, false, true},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, false},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, true, false},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, true, false},
+		{"nftables", []lab.Feature{lab.Nftables}, func(string) dataplane.Backend { return nftables.New(nftables.Config{}) }, false, true, false},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(-1), true, true, false},
+		{"ipvs-draining", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(time.Minute), true, true, true},
 	}
 }
 
-// withIPVS returns a backend that lets nothing drain: what drains is still there
-// in one kernel and never was in another, and goes at its own time.
-func withIPVS(stateDir string) dataplane.Backend {
-	return ipvs.New(ipvs.Config{StateDir: stateDir, DrainLimit: -1})
+// withIPVS returns a backend that lets connections to what has gone last so long;
+// negative: not at all.
+func withIPVS(drain time.Duration) func(string) dataplane.Backend {
+	return func(stateDir string) dataplane.Backend {
+		return ipvs.New(ipvs.Config{StateDir: stateDir, DrainLimit: drain})
+	}
+}
+
+// draining reports whether a change, or a line of a dump, is about nothing but
+// what drains.
+func (c column) draining(lines []string) bool {
+	about := func(line string) bool {
+		return strings.HasPrefix(line, "- -A ") || strings.HasPrefix(line, "- -a ") && strings.Contains(line, " -w 0")
+	}
+	return c.drains && len(lines) > 0 && !slices.ContainsFunc(lines, func(l string) bool { return !about(l) })
 }
 
 // onColumns runs a test with every backend that this kernel is the one for: a
 // guest was started for IPVS, the machine's own kernel has the others.
-func onColumns(t *testing.T, test func(*testing.T, column)) {
-	for _, c := range columns() {
+func onColumns(t *testing.T, columns []column, test func(*testing.T, column)) {
+	for _, c := range columns {
 		if os.Getenv(lab.GuestVariable) != "" && !slices.Contains(c.needs, lab.IPVS) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			lab.Require(t, append(c.needs, lab.Namespaces)...)
 			test(t, c)
-			t.Attr("exercised", c.name+" IPv4 IPv6") // for tools/testsum
+			backend, _, _ := strings.Cut(c.name, "-draining")
+			t.Attr("exercised", backend+" IPv4 IPv6") // for tools/testsum
 		})
 	}
 }

@@ -39,6 +39,9 @@ func newTown(t *testing.T) *lab.Lab {
 		h.Serve(dataplane.TCP, 8080)
 		h.Serve(dataplane.TCP, 8081)
 		h.Serve(dataplane.UDP, 5353)
+		if lab.SCTP.Missing() == nil {
+			h.Serve(dataplane.SCTP, 9000)
+		}
 	}
 	return l
 }

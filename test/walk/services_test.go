@@ -168,7 +168,7 @@ func (w *world) selects(s *corev1.Service) {
 func (w *world) wishes(s *corev1.Service) {
 	s.Annotations = nil
 	if w.chance(10) {
-		s.Annotations = map[string]string{balance.SchedulerAnnotation: one(w, "lc", "wrr", "sh", "unknown")}
+		s.Annotations = map[string]string{balance.SchedulerAnnotation: one(w, "lc", "wrr", "sh", "sed")}
 	}
 }
 
