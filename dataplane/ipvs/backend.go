@@ -16,8 +16,10 @@ import (
 
 // Config is what a Backend is made from.
 type Config struct {
-	// Scheduler is the IPVS scheduler of every virtual server; empty means "rr".
-	// Where the weights of a set differ, "wrr" takes the place of "rr".
+	// Scheduler is the IPVS scheduler of virtual servers whose Service does not wish
+	// for another one; empty means "rr".
+	// Where the weights of a set differ, "wrr" takes the place of "rr", and "mh" where
+	// it has affinity.
 	Scheduler string
 	// Families are those to program; nil means all that the node has.
 	Families []dataplane.Family
@@ -26,6 +28,11 @@ type Config struct {
 	StateDir string
 	// Engine is the implementation of iptables; xtables.Auto detects it.
 	Engine xtables.Engine
+	// StrictARP: neighbours are told of no address but those of the link that they
+	// ask on.
+	StrictARP bool
+	// Timeouts are those of the kernel for connections.
+	Timeouts Timeouts
 	// DrainLimit is how long a TCP endpoint that left its Service may keep the
 	// connections that it has; zero means 15 minutes, less means not at all.
 	DrainLimit time.Duration
@@ -36,12 +43,14 @@ type Config struct {
 
 // Backend makes the kernel match a table by means of IPVS. It implements
 // dataplane.Backend. Between calls it keeps nothing but that modules have been
-// asked for, and the engine of iptables that it found. A Backend may be used from
-// one goroutine at a time.
+// asked for, and the engine of iptables and the schedulers that it found. A Backend
+// may be used from one goroutine at a time.
 type Backend struct {
 	config  Config
 	modules sync.Once
 	engine  xtables.Engine
+	// present are the schedulers that the kernel has; nil if nobody asked yet.
+	present map[string]bool
 }
 
 // New returns a backend. It touches nothing.
@@ -65,6 +74,22 @@ var _ dataplane.Backend = (*Backend)(nil)
 
 // journal remembers the kernel parameters from before.
 func (b *Backend) journal() string { return filepath.Join(b.config.StateDir, "sysctls-ipvs.json") }
+
+// arpJournal does so for those of StrictARP, which may be wished for or not.
+func (b *Backend) arpJournal() string { return filepath.Join(b.config.StateDir, "sysctls-arp.json") }
+
+// timeoutJournal does so for timeouts.
+func (b *Backend) timeoutJournal() string {
+	return filepath.Join(b.config.StateDir, "ipvs-timeouts.json")
+}
+
+// schedulers returns those that the kernel has. It looks once.
+func (b *Backend) schedulers() map[string]bool {
+	if b.present == nil {
+		b.present = presentSchedulers()
+	}
+	return b.present
+}
 
 // targets works out what each family that the node has is to hold: nothing, if
 // it is not to be programmed, or switched off.
@@ -112,7 +137,7 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 		return nil, nil, err
 	}
 	has := families()
-	want := b.targets(table, has)
+	want := b.targets(grant(table, b.schedulers), has)
 	sides, err := b.read(ctx, has, want, sourceHints(table.Node))
 	if err != nil {
 		return nil, nil, err
@@ -124,12 +149,49 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 	if err != nil {
 		return nil, nil, err
 	}
-	parameters, err := sysctl.Plan(settings(kernelVersion), b.journal())
+	parameters, err := b.parameters(settings(kernelVersion), b.config.StrictARP, b.config.Timeouts)
 	if err != nil {
 		return nil, nil, err
 	}
 	first, last := compare(sides, sourceHints(table.Node))
-	return dataplane.Plans{parameters, first, rules, last}, sides, nil
+	return append(parameters, first, rules, last), sides, nil
+}
+
+// parameters plans the settings of the kernel: those that are wanted, and the way
+// back from those that are not.
+func (b *Backend) parameters(wanted []sysctl.Setting, strictARP bool, timeouts Timeouts) (dataplane.Plans, error) {
+	basic, err := sysctl.Restore(b.journal())
+	if wanted != nil {
+		basic, err = sysctl.Plan(wanted, b.journal())
+	}
+	if err != nil {
+		return nil, err
+	}
+	arp, err := sysctl.Restore(b.arpJournal())
+	if strictARP {
+		arp, err = sysctl.Plan(arpSettings(), b.arpJournal())
+	}
+	if err != nil {
+		return nil, err
+	}
+	want, err := timeouts.seconds()
+	if err != nil {
+		return nil, err
+	}
+	past, err := readTimeouts(b.timeoutJournal())
+	if err != nil || want == (seconds{}) && past == (timeoutRecord{}) {
+		return dataplane.Plans{basic, arp}, err
+	}
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	now, err := k.timeouts()
+	if err != nil {
+		return nil, err
+	}
+	return dataplane.Plans{basic, arp, planTimeouts(want, now, past, b.timeoutJournal())}, nil
 }
 
 // Remove plans to take away everything of ours and to put kernel parameters
@@ -161,12 +223,12 @@ func (b *Backend) remove(ctx context.Context, rules func() (dataplane.Plan, erro
 	if err != nil {
 		return nil, err
 	}
-	parameters, err := sysctl.Restore(b.journal())
+	parameters, err := b.parameters(nil, false, Timeouts{})
 	if err != nil {
 		return nil, err
 	}
 	first, last := compare(sides, nil)
-	return dataplane.Plans{first, between, last, parameters}, nil
+	return append(dataplane.Plans{first, between, last}, parameters...), nil
 }
 
 // detect finds the engine of iptables to use, once.

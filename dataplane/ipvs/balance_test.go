@@ -89,7 +89,7 @@ func TestAffinity(t *testing.T) {
 	if got := shares(t, n.Pod(1), addrPort("10.96.0.10:80"), 12); len(got) != 1 {
 		t.Errorf("one client met %d endpoints: %v", len(got), got)
 	}
-	if got := n.Node.Run("ipvsadm", "-Sn"); !contains(got, "-A -t 10.96.0.10:80 -s rr -p 90") {
+	if got := n.Node.Run("ipvsadm", "-Sn"); !contains(got, "-A -t 10.96.0.10:80 -s mh -p 90 -b mh-fallback") {
 		t.Errorf("ipvsadm -Sn:\n%s", got)
 	}
 	b.edit(0, func(_ *dataplane.Frontend, s *dataplane.EndpointSet) { s.Affinity = 5 * time.Second })

@@ -92,7 +92,7 @@ func (b *Backend) part(t dataplane.Table, s familyState) target {
 	if !b.programs(s) {
 		t = dataplane.Table{}
 	}
-	out := newPart(t.ForFamily(s.family), s.family, b.config.Scheduler)
+	out := newPart(grant(t, b.schedulers).ForFamily(s.family), s.family, b.config.Scheduler)
 	out.drainLimit = b.config.DrainLimit
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -19,6 +20,9 @@ const (
 	// hashed is set by the kernel on every virtual server that it holds: a fact,
 	// not a wish, and so never compared.
 	hashed serviceFlags = 0x2
+	// fallback makes schedulers mh and sh turn to another endpoint when the one that
+	// the client's address leads to drains. Without it they would refuse.
+	fallback serviceFlags = 0x8
 	// sourcePort makes scheduler mh hash the client's port as well. Without it
 	// all connections of one client would go to one endpoint, unasked.
 	sourcePort serviceFlags = 0x10
@@ -80,14 +84,14 @@ func newServer(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler strin
 	return v
 }
 
-// newMarkedServer returns the virtual server for packets with a mark. Where it
-// remembered clients, the kernel would send them to the port that they dialled;
-// so with affinity the endpoint follows from the client's address alone.
+// newMarkedServer returns the virtual server for packets with a mark. It remembers
+// no clients, because the kernel would send them to the port that they dialled;
+// with affinity the endpoint follows from the client's address alone.
 func newMarkedServer(id serverID, set dataplane.EndpointSet, scheduler string) virtualServer {
 	v := virtualServer{serverID: id, service: set.Service}
 	v.endpoints(set, scheduler)
-	if set.Affinity > 0 {
-		v.scheduler, v.flags = "mh", 0
+	if set.Affinity > 0 && v.scheduler != "sh" {
+		v.scheduler = "mh"
 	}
 	return v
 }
@@ -97,12 +101,21 @@ func newMarkedServer(id serverID, set dataplane.EndpointSet, scheduler string) v
 func (v *virtualServer) endpoints(set dataplane.EndpointSet, scheduler string) {
 	v.flows = set.Protocol
 	v.scheduler = cmp.Or(set.Scheduler, scheduler)
-	if v.scheduler == "rr" && uneven(set.Endpoints) {
+	switch {
+	case set.Affinity > 0 && set.Scheduler == "" && v.scheduler == "rr":
+		// Each virtual server remembers clients for itself. So that one client meets
+		// one endpoint at all doors of a Service, the first choice follows from its
+		// address.
+		v.scheduler = "mh"
+	case v.scheduler == "rr" && uneven(set.Endpoints):
 		// Plain rr ignores weights, but the table's shares are not a matter of
 		// taste.
 		v.scheduler = "wrr"
 	}
-	if v.scheduler == "mh" {
+	if v.scheduler == "mh" || v.scheduler == "sh" {
+		v.flags |= fallback
+	}
+	if v.scheduler == "mh" && set.Affinity == 0 {
 		v.flags |= sourcePort
 	}
 	for _, ep := range set.Endpoints {
@@ -149,13 +162,25 @@ func (v virtualServer) line(command string) string {
 		return s
 	}
 	s += " -s " + v.scheduler
-	if v.flags&sourcePort != 0 {
-		s += " -b mh-port"
-	}
 	if v.flags&persistent != 0 {
 		s += fmt.Sprintf(" -p %d", v.timeout)
 	}
+	if names := v.schedulerFlags(); names != nil {
+		s += " -b " + strings.Join(names, ",")
+	}
 	return s
+}
+
+// schedulerFlags are the flags that only the scheduler understands, as ipvsadm
+// calls them.
+func (v virtualServer) schedulerFlags() (out []string) {
+	if v.flags&fallback != 0 {
+		out = append(out, v.scheduler+"-fallback")
+	}
+	if v.flags&sourcePort != 0 {
+		out = append(out, v.scheduler+"-port")
+	}
+	return out
 }
 
 // line returns the options of an ipvsadm line for the real server; the command
@@ -212,15 +237,19 @@ func (v virtualServer) difference(held virtualServer) string {
 
 // String names the flags for people.
 func (f serviceFlags) String() string {
-	switch {
-	case f&persistent != 0 && f&sourcePort != 0:
-		return "persistent, mh-port"
-	case f&persistent != 0:
-		return "persistent"
-	case f&sourcePort != 0:
-		return "mh-port"
+	var out []string
+	for _, known := range []struct {
+		flag serviceFlags
+		name string
+	}{{persistent, "persistent"}, {fallback, "fallback"}, {sourcePort, "port"}} {
+		if f&known.flag != 0 {
+			out = append(out, known.name)
+		}
 	}
-	return "none"
+	if out == nil {
+		return "none"
+	}
+	return strings.Join(out, ", ")
 }
 
 // difference says how the real server that is held differs from the one wanted.

@@ -36,3 +36,13 @@ func settings(kernel release) []sysctl.Setting {
 			Why: fmt.Sprintf("%s (kernel %s)", why, kernel)},
 	}
 }
+
+// arpSettings keep neighbours from learning that the node takes packets for the
+// addresses in the ranges of Services. Others are never told: they are local for
+// marked packets alone.
+func arpSettings() []sysctl.Setting {
+	return []sysctl.Setting{
+		{Key: "net.ipv4.conf.all.arp_ignore", Want: "1", Why: "ARP answers are for addresses of the very link"},
+		{Key: "net.ipv4.conf.all.arp_announce", Want: "2", Why: "ARP requests name an address of the very link"},
+	}
+}

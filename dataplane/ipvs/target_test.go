@@ -31,7 +31,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("set %s (-want +got):\n%s", setID{k, dataplane.IPv4}, diff)
 		}
 	}
-	if want := "-A -t 10.96.0.1:80 -s mh -b mh-port"; got.servers[0].line("A") != want {
+	if want := "-A -t 10.96.0.1:80 -s mh -b mh-fallback,mh-port"; got.servers[0].line("A") != want {
 		t.Errorf("virtual server %q, want %q", got.servers[0].line("A"), want)
 	}
 }
