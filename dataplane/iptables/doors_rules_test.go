@@ -52,12 +52,16 @@ func TestDoorRules(t *testing.T) {
 	}
 	ref := manyDoors(1)
 	names := strings.NewReplacer(frontendChain(ref.Frontends[0].Key), "NP", frontendChain(ref.Frontends[2].Key), "XIP",
-		allowedChain(ref.Frontends[2].Key), "XIP-ALLOWED", setChain(ref.Sets[0].Name, ""), "SET")
+		allowedChain(ref.Frontends[2].Key), "XIP-ALLOWED", frontendChain(ref.Frontends[1].Key), "CIP", setChain(ref.Sets[0].Name, ""), "SET")
 	want := []string{
 		"filter TOY-FORWARD -m conntrack --ctstate DNAT -m connmark --mark 0x4000/0x4000 -j ACCEPT",
+		// The set has a chain of its own, now that several frontends lead to it.
+		"nat SET -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.200.0.1:8080",
+		"nat SET -p tcp -j DNAT --to-destination 10.201.0.1:8080",
 		`nat NP -m comment --comment "default/s0:http" -j CONNMARK --set-xmark 0x4000/0x4000`,
 		"nat NP ! -s 10.244.0.0/16 -j TOY-MARK-MASQ",
 		"nat NP -g SET",
+		"nat CIP -g SET",
 		"nat XIP-ALLOWED -j CONNMARK --set-xmark 0x4000/0x4000",
 		"nat XIP-ALLOWED ! -s 10.244.0.0/16 -j TOY-MARK-MASQ",
 		"nat XIP-ALLOWED -g SET",

@@ -8,29 +8,35 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 )
 
-// frontendChains are the chains of one frontend: by where a packet comes from,
-// what becomes of it. A packet that enters never falls out.
-func frontendChains(fe dataplane.Frontend, n dataplane.Node) []xtables.Chain {
+// frontendBody is what becomes of a packet to a frontend, by where it comes from.
+// A packet that enters never falls out.
+func frontendBody(fe dataplane.Frontend, n dataplane.Node) []target {
 	body := routeRules(fe.Routes, n)
 	if outer(fe, n) && forwards(fe) {
-		body = append([]target{{"", "-j CONNMARK --set-xmark " + marksOf(n).ours}}, body...)
+		body = append([]target{{action: "-j CONNMARK --set-xmark " + marksOf(n).ours}}, body...)
 	}
+	return body
+}
+
+// frontendChains are the chains of one frontend with that body, whose last rules
+// may be others.
+func frontendChains(fe dataplane.Frontend, body []target, last []string) []xtables.Chain {
 	restricted := fe.Allowed != nil && !everything(fe.Allowed)
 	main := xtables.Chain{Table: xtables.NAT, Name: frontendChain(fe.Key), For: fe.Service}
 	if !restricted {
-		main.Rules = commented(fe.Service, body)
+		main.Rules = commented(fe.Service, body, last)
 		return []xtables.Chain{main}
 	}
 	if len(fe.Allowed) == 0 {
-		main.Rules = commented(fe.Service, []target{{"", jump(dropChain)}})
+		main.Rules = commented(fe.Service, []target{{action: jump(dropChain)}}, nil)
 		return []xtables.Chain{main}
 	}
-	inner := xtables.Chain{Table: xtables.NAT, Name: allowedChain(fe.Key), For: fe.Service, Rules: join(body)}
+	inner := xtables.Chain{Table: xtables.NAT, Name: allowedChain(fe.Key), For: fe.Service, Rules: append(join(body), last...)}
 	guard := make([]target, 0, len(fe.Allowed)+1)
 	for _, r := range fe.Allowed {
-		guard = append(guard, target{from(r), goTo(inner.Name)})
+		guard = append(guard, target{match: from(r), action: goTo(inner.Name)})
 	}
-	main.Rules = commented(fe.Service, append(guard, target{"", jump(dropChain)}))
+	main.Rules = commented(fe.Service, append(guard, target{action: jump(dropChain)}), nil)
 	return []xtables.Chain{inner, main}
 }
 
@@ -50,22 +56,39 @@ func everything(ranges []netip.Prefix) bool {
 }
 
 // target is a rule before it is text: what it matches and what it does.
-type target struct{ match, action string }
+type target struct {
+	match, action string
+	// set, instead of an action, is the endpoint set to choose from.
+	set string
+}
+
+// text writes a target as a rule, with a match more if it is not empty.
+func (t target) text(comment string) string {
+	if t.set != "" {
+		return rule(t.match, comment, goTo(setChain(t.set, "")))
+	}
+	return rule(t.match, comment, t.action)
+}
 
 // join writes targets as rules.
 func join(ts []target) []string {
-	out := make([]string, len(ts))
+	out := make([]string, len(ts), len(ts)+flat)
 	for i, t := range ts {
-		out[i] = rule(t.match, t.action)
+		out[i] = t.text("")
 	}
 	return out
 }
 
-// commented writes targets as rules, the first of which names the Service.
-func commented(service string, ts []target) []string {
-	out := join(ts)
-	if service != "" && len(ts) > 0 {
-		out[0] = rule(ts[0].match, xtables.Comment(service), ts[0].action)
+// commented writes targets as rules and puts others behind. The first of all
+// names the Service.
+func commented(service string, ts []target, last []string) []string {
+	out := append(join(ts), last...)
+	switch {
+	case service == "" || len(out) == 0:
+	case len(ts) > 0:
+		out[0] = ts[0].text(xtables.Comment(service))
+	default:
+		out[0] = rule(xtables.Comment(service), out[0])
 	}
 	return out
 }
@@ -123,18 +146,18 @@ func masqueradeOne(pods netip.Prefix, pod, rest dataplane.Route) []target {
 	if pod.Masquerade {
 		match = from(pods)
 	}
-	return []target{{match, jump(markMasqChain)}, {"", goTo(setChain(rest.Set, ""))}}
+	return []target{{match: match, action: jump(markMasqChain)}, {set: rest.Set}}
 }
 
 // fate does what a route says to the packets that match.
 func fate(match string, r dataplane.Route) []target {
 	switch {
 	case r.Verdict == dataplane.Refuse:
-		return []target{{match, jump(refuseChain)}}
+		return []target{{match: match, action: jump(refuseChain)}}
 	case r.Verdict == dataplane.Drop:
-		return []target{{match, jump(dropChain)}}
+		return []target{{match: match, action: jump(dropChain)}}
 	case r.Masquerade:
-		return []target{{match, jump(markMasqChain)}, {match, goTo(setChain(r.Set, ""))}}
+		return []target{{match: match, action: jump(markMasqChain)}, {match: match, set: r.Set}}
 	}
-	return []target{{match, goTo(setChain(r.Set, ""))}}
+	return []target{{match: match, set: r.Set}}
 }

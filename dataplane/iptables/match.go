@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
 // rule joins the parts of a rule that are not empty.
 func rule(parts ...string) string {
-	var b strings.Builder
+	var room [256]byte
+	b := room[:0]
 	for _, p := range parts {
 		if p == "" {
 			continue
 		}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
+		if len(b) > 0 {
+			b = append(b, ' ')
 		}
-		b.WriteString(p)
+		b = append(b, p...)
 	}
-	return b.String()
+	return string(b)
 }
 
 // to matches packets to a range of addresses. The range of all addresses is no
@@ -51,7 +52,8 @@ func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) 
 
 // port matches a protocol and one destination port.
 func port(p dataplane.Protocol, n uint16) string {
-	return fmt.Sprintf("-p %s -m %s --dport %d", p, p, n)
+	name := p.String()
+	return "-p " + name + " -m " + name + " --dport " + strconv.Itoa(int(n))
 }
 
 // ports matches a protocol and a range of destination ports.

@@ -24,11 +24,18 @@ const (
 )
 
 // frontendChain is the chain of a frontend: TOY-SVC- and a hash of its key.
-func frontendChain(k dataplane.Key) string { return xtables.Name("SVC", k.String()) }
+func frontendChain(k dataplane.Key) string { return xtables.Name("SVC", keyText(k)) }
 
 // allowedChain is the chain of a frontend after its source ranges let a packet
 // pass.
-func allowedChain(k dataplane.Key) string { return xtables.Name("SRC", k.String()) }
+func allowedChain(k dataplane.Key) string { return xtables.Name("SRC", keyText(k)) }
+
+// keyText is k.String, which is too slow for each of many frontends.
+func keyText(k dataplane.Key) string {
+	var room [64]byte
+	b := netip.AddrPortFrom(k.Addr, k.Port).AppendTo(room[:0])
+	return string(append(append(b, '/'), k.Protocol.String()...))
+}
 
 // setChain is the chain that picks an endpoint of a set, or a part of them:
 // path is the way to it in the tree, empty for the whole set.

@@ -1,7 +1,6 @@
 package iptables
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -32,6 +31,47 @@ func pickChains(s dataplane.EndpointSet, m clientMemory) []xtables.Chain {
 	return p.chains
 }
 
+// simple reports whether the choice of a set is one list of rules that deliver.
+func simple(s dataplane.EndpointSet) bool { return s.Affinity <= 0 && len(s.Endpoints) <= flat }
+
+// choice is the rules of a simple set. They are written by way of b.
+func choice(s dataplane.EndpointSet, b *lines) []string {
+	b.text, b.ends = b.text[:0], b.ends[:0]
+	weights := make([]uint64, len(s.Endpoints))
+	for i, e := range s.Endpoints {
+		weights[i] = uint64(max(e.Weight, 1))
+	}
+	protocol := s.Protocol.String()
+	for i, chance := range chances(weights) {
+		b.text = append(append(b.text, "-p "...), protocol...)
+		if chance < resolution {
+			b.text = appendStatistic(append(b.text, ' '), chance)
+		}
+		b.text = s.Endpoints[i].Addr.AppendTo(append(b.text, " -j DNAT --to-destination "...))
+		b.end()
+	}
+	return b.rules()
+}
+
+// lines writes many rules into one text, because one allocation a rule is what
+// large tables spend their time with. It can be used again.
+type lines struct {
+	text []byte
+	ends []int
+}
+
+// end ends a rule.
+func (b *lines) end() { b.ends = append(b.ends, len(b.text)) }
+
+// rules returns the rules.
+func (b *lines) rules() []string {
+	whole, out, begin := string(b.text), make([]string, len(b.ends)), 0
+	for i, end := range b.ends {
+		out[i], begin = whole[begin:end], end
+	}
+	return out
+}
+
 // picker collects the chains of one set.
 type picker struct {
 	set    dataplane.EndpointSet
@@ -42,6 +82,10 @@ type picker struct {
 // chain adds the chain for a part of the endpoints, after the chains it leads
 // to. first are rules that stand before the choice.
 func (p *picker) chain(path string, eps []dataplane.Endpoint, first []string) {
+	if simple(p.set) {
+		p.chains = append(p.chains, p.of(path, choice(p.set, new(lines))))
+		return
+	}
 	parts := split(eps)
 	weights := make([]uint64, len(parts))
 	for i, part := range parts {
@@ -57,7 +101,12 @@ func (p *picker) chain(path string, eps []dataplane.Endpoint, first []string) {
 		p.chain(sub, parts[i], nil)
 		rules = append(rules, rule(statistic(chance), goTo(setChain(p.set.Name, sub))))
 	}
-	p.chains = append(p.chains, xtables.Chain{Table: xtables.NAT, Name: setChain(p.set.Name, path), For: p.set.Service, Rules: rules})
+	p.chains = append(p.chains, p.of(path, rules))
+}
+
+// of is the chain for a part of the endpoints.
+func (p *picker) of(path string, rules []string) xtables.Chain {
+	return xtables.Chain{Table: xtables.NAT, Name: setChain(p.set.Name, path), For: p.set.Service, Rules: rules}
 }
 
 // split cuts endpoints into at most a bucket of parts of equal length; few
@@ -114,7 +163,13 @@ func statistic(steps uint32) string {
 	if steps == resolution {
 		return ""
 	}
-	return fmt.Sprintf("-m statistic --mode random --probability %.11f", float64(steps)/resolution)
+	return string(appendStatistic(nil, steps))
+}
+
+// appendStatistic writes that match as iptables-save does.
+func appendStatistic(b []byte, steps uint32) []byte {
+	b = append(b, "-m statistic --mode random --probability "...)
+	return strconv.AppendFloat(b, float64(steps)/resolution, 'f', 11, 64)
 }
 
 // dnat rewrites the destination of the packets that match.

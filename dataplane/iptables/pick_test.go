@@ -124,6 +124,9 @@ func TestNames(t *testing.T) {
 		hairpinPrefixChain(long):    xtables.Name("NET", "HP-", long.String()),
 		prefixChain(netip.MustParsePrefix("fd00:10:96::a0/124")): "TOY-fd00_10_96__a0/124",
 	} {
+		if keyText(k) != k.String() {
+			t.Errorf("%s is written %s", k, keyText(k))
+		}
 		if got != want || len(got) > xtables.MaxName {
 			t.Errorf("%s, want %s", got, want)
 		}

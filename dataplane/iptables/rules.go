@@ -55,13 +55,37 @@ func (l *layout) ruleset(t dataplane.Table) (r xtables.Ruleset, trees map[string
 
 // serviceChains are the chains of Services: they depend on nothing but their own
 // frontends and sets, and on the node.
+//
+// A set to which one rule leads, the last of its frontend, needs no chain of its
+// own: its choice stands in the frontend's. Most Services are so, and have half
+// the chains that way.
 func (l *layout) serviceChains(t dataplane.Table) []xtables.Chain {
-	var out []xtables.Chain
+	bodies := make([][]target, len(t.Frontends))
+	leads := make(map[string]int, len(t.Sets))
+	for i, fe := range t.Frontends {
+		bodies[i] = frontendBody(fe, l.node)
+		for _, to := range bodies[i] {
+			if leads[to.set]++; to.match != "" {
+				leads[to.set]++
+			}
+		}
+	}
+	choices := make(map[string][]string, len(t.Sets))
+	out, b := make([]xtables.Chain, 0, len(t.Frontends)), new(lines)
 	for _, s := range t.Sets {
+		if leads[s.Name] == 1 && simple(s) {
+			choices[s.Name] = choice(s, b)
+			continue
+		}
 		out = append(out, pickChains(s, l.with.memory)...)
 	}
-	for _, fe := range t.Frontends {
-		out = append(out, frontendChains(fe, l.node)...)
+	for i, fe := range t.Frontends {
+		body := bodies[i]
+		last := choices[body[len(body)-1].set]
+		if last != nil {
+			body = body[:len(body)-1]
+		}
+		out = append(out, frontendChains(fe, body, last)...)
 	}
 	return out
 }

@@ -174,7 +174,7 @@ func TestOneChange(t *testing.T) {
 				p, err := netip.ParsePrefix(e.Chain[len(xtables.Prefix):])
 				onWay := err == nil && p.Contains(netip.MustParseAddr("10.96.3.7"))
 				return onWay || e.For == "default/s5000:http" || e.Chain == "TOY-10.96.3.7" || e.Chain == hairpinChain
-			}, 5},
+			}, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			table := many(2000, 10)

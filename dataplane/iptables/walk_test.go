@@ -100,15 +100,15 @@ func TestWalk(t *testing.T) {
 		ends     string
 	}{
 		{"from a Pod", packet{src: netip.MustParseAddr("10.244.0.9"), dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
-			"entry dispatch class choice choice entry passage entry hairpin",
+			"entry dispatch choice choice entry passage entry hairpin",
 			"nat PREROUTING, filter FORWARD, nat POSTROUTING",
 			"delivered 10.244.0.5:8080 0.50, delivered 10.244.1.6:8080 0.50"},
 		{"from an endpoint", packet{src: netip.MustParseAddr("10.244.0.5"), dst: vip, p: dataplane.TCP, port: 80, in: "br0"},
-			"entry dispatch class choice choice entry passage entry hairpin hairpin",
+			"entry dispatch choice choice entry passage entry hairpin hairpin",
 			"nat PREROUTING, filter FORWARD, nat POSTROUTING",
 			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 0.50"},
 		{"from the node", packet{dst: vip, p: dataplane.TCP, port: 80},
-			"entry dispatch masquerading masquerading class choice choice entry masquerading masquerading masquerading",
+			"entry dispatch masquerading masquerading choice choice entry masquerading masquerading masquerading",
 			"nat OUTPUT, nat POSTROUTING",
 			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 masquerade 0.50"},
 		{"another port", packet{src: netip.MustParseAddr("10.244.0.9"), dst: vip, p: dataplane.TCP, port: 81, in: "br0"},

@@ -27,10 +27,11 @@ type Edit struct {
 	Table Table
 	// Chain is the chain that is written to.
 	Chain string
-	// For, Reason and Lines are as in dataplane.Change.
+	// For and Reason are as in dataplane.Change.
 	For    string
 	Reason string
-	Lines  []string
+
+	missing, surplus []string // rules that only the wanted state has, or only the actual
 
 	base    bool     // Chain is built-in: never declared
 	rules   []string // new content of our chain
@@ -52,6 +53,7 @@ func (d Delta) Text() string {
 // script returns the text, and for each line the index of its edit or -1.
 func (d Delta) script() (string, []int) {
 	var s script
+	s.grow(d.Edits)
 	for _, t := range tables(d.Edits, d.Removal) {
 		s.write(t, d.Edits)
 	}
@@ -70,7 +72,7 @@ func (d Delta) Changes(e Engine) []dataplane.Change {
 		out = append(out, dataplane.Change{
 			Op:     ed.Op,
 			Object: fmt.Sprintf("%s %s %s %s", program(e, d.Family), ed.Table, kind, ed.Chain),
-			For:    ed.For, Reason: ed.Reason, Lines: ed.Lines,
+			For:    ed.For, Reason: ed.Reason, Lines: lines(ed.Chain, ed.surplus, ed.missing),
 		})
 	}
 	return out
@@ -111,16 +113,15 @@ func Diff(want Ruleset, have State) Delta {
 func diffChain(c Chain, have State) (Edit, bool) {
 	e := Edit{Op: dataplane.Add, Table: c.Table, Chain: c.Name, For: c.For, rules: c.Rules, Reason: "chain missing"}
 	rules, exists := have.chain(c.Table, c.Name)
-	if exists {
-		if slices.Equal(rules, c.Rules) {
-			return Edit{}, false
-		}
+	switch {
+	case !exists:
+		e.missing = c.Rules
+	case slices.Equal(rules, c.Rules):
+		return Edit{}, false
+	default:
 		e.Op = dataplane.Update
-	}
-	missing, surplus := compare(c.Rules, rules)
-	e.Lines = lines(c.Name, surplus, missing)
-	if exists {
-		e.Reason = ruleReason(missing, surplus)
+		e.missing, e.surplus = compare(c.Rules, rules)
+		e.Reason = ruleReason(e.missing, e.surplus)
 	}
 	return e, true
 }
@@ -146,7 +147,7 @@ func diffJumps(want Ruleset, have State, going []Edit) []Edit {
 		missing, surplus := compare(wanted, held)
 		e.Op = jumpOp(missing, slices.Concat(surplus, guests))
 		e.Reason = jumpReason(at.Base, jumpDelta{missing, surplus, wanted, guests})
-		e.Lines = lines(at.Base, slices.Concat(surplus, guests), missing)
+		e.missing, e.surplus = missing, slices.Concat(surplus, guests)
 		out = append(out, e)
 	}
 	return out
@@ -229,7 +230,7 @@ func stale(wanted map[Table]map[string]bool, have State) []Edit {
 				continue
 			}
 			e := Edit{Op: dataplane.Remove, Table: t, Chain: name, erase: true,
-				Reason: "chain not wanted", Lines: lines(name, rules, nil)}
+				Reason: "chain not wanted", surplus: rules}
 			if by, ok := ts.Referenced[name]; ok {
 				if len(rules) == 0 {
 					continue

@@ -80,12 +80,15 @@ func ownJump(rule string) bool {
 // Hash returns 16 characters that stand for the parts in a name. No two
 // different lists of parts are joined to the same text.
 func Hash(parts ...string) string {
-	h := sha256.New()
+	var room [128]byte
+	text := room[:0]
 	for _, p := range parts {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
+		text = append(append(text, p...), 0)
 	}
-	return base32.StdEncoding.EncodeToString(h.Sum(nil))[:hashLength]
+	sum := sha256.Sum256(text)
+	var out [hashLength]byte
+	base32.StdEncoding.Encode(out[:], sum[:hashLength*5/8])
+	return string(out[:])
 }
 
 // Name returns the chain name for something of a kind: "TOY-SVC-" and a hash.

@@ -87,7 +87,9 @@ func (s State) jumps(t Table, base string) []string {
 func Parse(save []byte) (State, error) {
 	st := State{Tables: map[Table]*TableState{}}
 	var cur *TableState
-	for n, line := range strings.Split(string(save), "\n") {
+	n := -1
+	for line := range strings.Lines(string(save)) {
+		line, n = strings.TrimSuffix(line, "\n"), n+1
 		switch {
 		case line == "" || line == "COMMIT":
 		case line[0] == '#':
@@ -155,8 +157,8 @@ func (ts *TableState) declare(name, policy string) {
 }
 
 func (ts *TableState) rule(chain, rule string) {
-	if Owned(chain) {
-		ts.Chains[chain] = append(ts.Chains[chain], rule)
+	if rules, ours := ts.Chains[chain]; ours || Owned(chain) {
+		ts.Chains[chain] = append(rules, rule)
 		return
 	}
 	target := targetOf(rule)

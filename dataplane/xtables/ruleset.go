@@ -100,6 +100,23 @@ func (s *script) line(owner int, parts ...string) {
 	s.owner = append(s.owner, owner)
 }
 
+// grow makes room for edits before they are written.
+func (s *script) grow(edits []Edit) {
+	bytes, lines := 0, 8
+	for _, e := range edits {
+		for _, rules := range [][]string{e.rules, e.deletes, e.inserts, e.appends} {
+			lines += len(rules)
+			for _, r := range rules {
+				bytes += len(e.Chain) + len(r) + len("-I  65536 \n")
+			}
+		}
+		lines += 2
+		bytes += 2*len(e.Chain) + len(":- [0:0]\n-X \n")
+	}
+	s.b.Grow(bytes + 256)
+	s.owner = make([]int, 0, lines)
+}
+
 // write puts the edits of one table into the script. Declaring a chain creates
 // or empties it, so that chains which lead to each other can be written and
 // deleted in any order.

@@ -56,7 +56,7 @@ func (t Tool) Restore(ctx context.Context, text string) error {
 	// context is noticed.
 	for began := time.Now(); ; {
 		turn := min(5*time.Second, max(time.Second, wait-time.Since(began)))
-		_, err := t.exec(ctx, "restore", []byte(text), "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
+		_, err := t.exec(ctx, "restore", &text, "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
 		var lock *LockError
 		if !errors.As(err, &lock) {
 			return err
@@ -155,7 +155,7 @@ func (t Tool) probe(ctx context.Context, text string) error {
 	cmd := exec.CommandContext(ctx, path, "-w", "5", "--noflush")
 	cmd.Stdin = strings.NewReader(text)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	_, err = t.finish(cmd, []byte(text))
+	_, err = t.finish(cmd, true)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
 		_, err = t.Save(ctx)
 	}
@@ -163,21 +163,21 @@ func (t Tool) probe(ctx context.Context, text string) error {
 }
 
 // exec runs iptables-save or iptables-restore and returns its standard output.
-func (t Tool) exec(ctx context.Context, what string, stdin []byte, args ...string) ([]byte, error) {
+func (t Tool) exec(ctx context.Context, what string, stdin *string, args ...string) ([]byte, error) {
 	path, err := t.path(what)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	if stdin != nil {
-		cmd.Stdin = bytes.NewReader(stdin)
+		cmd.Stdin = strings.NewReader(*stdin)
 	}
-	return t.finish(cmd, stdin)
+	return t.finish(cmd, stdin != nil)
 }
 
-// finish runs the command and explains its failure. The children inherit the
+// finish runs the command, which has input or not, and explains its failure. The children inherit the
 // namespace of the calling thread, because Start clones on that thread.
-func (t Tool) finish(cmd *exec.Cmd, input []byte) ([]byte, error) {
+func (t Tool) finish(cmd *exec.Cmd, input bool) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -199,7 +199,7 @@ func (t Tool) finish(cmd *exec.Cmd, input []byte) ([]byte, error) {
 	if u := unsupported(t.Engine, t.Family, said); u != nil {
 		return nil, u
 	}
-	if input == nil {
+	if !input {
 		return nil, fmt.Errorf("%s: %w: %s", program, err, oneLine(said))
 	}
 	return nil, &RestoreError{Program: program, Line: failingLine(said), Output: oneLine(said)}
