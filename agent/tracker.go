@@ -106,8 +106,8 @@ func (t *Tracker) Close() error {
 	return nil
 }
 
-// SetNode says that facts about the node are others, but for its name; the next Update takes them
-// into account.
+// SetNode says that facts about the node are others, but for its name; the next
+// Update takes them into account.
 func (t *Tracker) SetNode(node Node) { t.config = node }
 
 // Table returns the table as of the last Update.
