@@ -165,9 +165,10 @@ func (s State) hairpinCause(e *Explanation) []Cause {
 // chosen names the Pod that a step of the choice leads to.
 func (s State) chosen(e *Explanation, step dataplane.Step) []Cause {
 	set, _ := s.Table.Set(e.Frontend.Routes[e.Class].Set)
+	words := " " + step.Rule + " "
 	for _, ep := range set.Endpoints {
-		inNft := fmt.Sprintf("%s . %d", ep.Addr.Addr(), ep.Addr.Port())
-		if ep.Name != "" && (strings.HasSuffix(step.Rule, " "+ep.Addr.String()) || strings.HasSuffix(step.Rule, " "+inNft)) {
+		inMap := fmt.Sprintf(" : %s . %d ", ep.Addr.Addr(), ep.Addr.Port()) // as nft writes it
+		if ep.Name != "" && (strings.Contains(words, " "+ep.Addr.String()+" ") || strings.HasSuffix(words, inMap)) {
 			return []Cause{{Text: "Pod " + ep.Name}}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/toyproxy/toyproxy/cluster/manifest"
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
+	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/explain"
 )
@@ -221,10 +222,10 @@ var cases = []struct {
 }
 
 // TestExplain proves what is answered to every question that has a different
-// answer, the same on both backends that can be tried without a kernel.
+// answer, the same on every backend.
 func TestExplain(t *testing.T) {
 	st := stateOf(t, objects)
-	for name, b := range map[string]dataplane.Explainer{"iptables": iptables.New(iptables.Config{}), "nftables": nftables.New(nftables.Config{})} {
+	for name, b := range map[string]dataplane.Explainer{"iptables": iptables.New(iptables.Config{}), "nftables": nftables.New(nftables.Config{}), "ipvs": ipvs.New(ipvs.Config{})} {
 		for _, tc := range cases {
 			t.Run(name+"/"+tc.name, func(t *testing.T) {
 				e, err := ask(t, b, st, tc.target, tc.from)

@@ -113,7 +113,7 @@ func (s Step) write(b *strings.Builder, told []Cause) {
 	if s.Share < 1-1e-9 {
 		why += ", " + percent(s.Share)
 	}
-	if in := s.Chain; !strings.HasPrefix(s.Rule, "-A ") {
+	if in := s.Chain; !strings.HasPrefix(s.Rule, "-A "+in+" ") {
 		fmt.Fprintf(b, "    %s: %s\n", in, s.Rule)
 	} else {
 		fmt.Fprintf(b, "    %s\n", s.Rule)

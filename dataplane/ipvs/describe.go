@@ -17,13 +17,32 @@ type told struct {
 // into, else by its chain and what it does.
 func describe(r xtables.Taken) (dataplane.Subject, string) {
 	if r.Chain == r.Base {
-		return dataplane.AboutEntry, "packets of this hook"
+		return dataplane.AboutEntry, describeJump(r.Target)
 	}
 	t, ok := describeSet(r)
 	if !ok {
 		t = describeRule(r)
 	}
 	return t.subject, t.why
+}
+
+// describeJump says which packets come to a chain of ours.
+func describeJump(chain string) string {
+	switch chain {
+	case chainServices, chainLocal:
+		return "every first packet of a flow"
+	case chainMarkIn, chainMarkOut:
+		return "packets before they are routed: some sources go elsewhere"
+	case chainArrived:
+		return "packets that the node takes in"
+	case chainFilter:
+		return "first packets that the node takes in or sends on: before IPVS sees them"
+	case chainUnused:
+		return "first packets that leave: none may go to an address of no Service"
+	case chainForward:
+		return "what the node forwards"
+	}
+	return "on the way out"
 }
 
 // describeSet describes a rule by the set that made it match.

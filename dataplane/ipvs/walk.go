@@ -13,7 +13,14 @@ import (
 
 // Walk follows a packet through what a table asks for. Pure.
 func (b *Backend) Walk(t dataplane.Table, p dataplane.Packet) (dataplane.Trace, error) {
-	return newTarget(t, dataplane.FamilyOf(p.Addr), b.config.Scheduler).ground().walk(p), nil
+	want := newTarget(t, dataplane.FamilyOf(p.Addr), b.config.Scheduler)
+	tr := want.ground().walk(p)
+	for _, l := range want.leftOut {
+		if l.object == "frontend "+p.Key.String() {
+			tr.Note("%s is left out: %s", l.object, l.reason)
+		}
+	}
+	return tr, nil
 }
 
 // WalkLive follows a packet through what the kernel holds of ours.
@@ -150,9 +157,9 @@ func (w *walker) balance(hook string, at xtables.Part) (sent []xtables.Part, tak
 		}
 	}
 	step := dataplane.Step{Hook: hook, Chain: "ipvsadm", Rule: v.line("A"), Share: at.Share,
-		Subject: dataplane.AboutClass, Why: "a virtual server takes it, scheduler " + v.scheduler}
+		Subject: dataplane.AboutDispatch, Why: "a virtual server takes it, scheduler " + v.scheduler}
 	if v.mark != 0 {
-		step.Why = "a virtual server for that mark takes it, scheduler " + v.scheduler
+		step.Subject, step.Why = dataplane.AboutClass, "a virtual server for that mark takes it, scheduler "+v.scheduler
 	}
 	w.Trace.Take(step)
 	if v.flags&persistent != 0 {

@@ -115,10 +115,10 @@ func TestWalk(t *testing.T) {
 	}{
 		{"from a Pod", "10.244.0.99", "br0", 80, []string{
 			"nat PREROUTING entry", "nat PREROUTING class", "routing dispatch route local 10.96.0.10 dev lo table local proto 84", "filter INPUT entry",
-			"IPVS at INPUT class -A -t 10.96.0.10:80 -s rr", "IPVS at INPUT choice -a -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1",
+			"IPVS at INPUT dispatch -A -t 10.96.0.10:80 -s rr", "IPVS at INPUT choice -a -t 10.96.0.10:80 -r 10.244.0.5:8080 -m -w 1",
 			"IPVS at INPUT choice -a -t 10.96.0.10:80 -r 10.244.1.5:8080 -m -w 1", "filter OUTPUT entry", "nat POSTROUTING entry", "nat POSTROUTING passage"}},
 		{"of the node", "192.0.2.1", "", 80, []string{
-			"nat OUTPUT entry", "nat OUTPUT masquerading", "IPVS at OUTPUT class", "IPVS at OUTPUT choice", "IPVS at OUTPUT choice", "filter OUTPUT entry",
+			"nat OUTPUT entry", "nat OUTPUT masquerading", "IPVS at OUTPUT dispatch", "IPVS at OUTPUT choice", "IPVS at OUTPUT choice", "filter OUTPUT entry",
 			"nat POSTROUTING entry", "nat POSTROUTING masquerading", "nat POSTROUTING masquerading"}},
 		{"another port", "10.244.0.99", "br0", 81, []string{
 			"nat PREROUTING entry", "nat PREROUTING dispatch", "routing dispatch", "filter INPUT entry", "filter INPUT unserved"}},
