@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -221,6 +223,12 @@ func (p *fleetPlan) report(w io.Writer, took time.Duration) {
 		}
 	}
 	fmt.Fprintln(w, closing(nil, took))
+	for _, n := range p.nodes {
+		if try := (&nodePlan{Plan: n.Plan}).suggestion(); try != "" && len(p.changes()) > 0 {
+			fmt.Fprintf(w, "\nTry:   %s\nUndo:  sudo toyproxy down --all-nodes\n", try)
+			return
+		}
+	}
 }
 
 type planOptions struct{ json, brief, detailed, verify bool }
@@ -323,8 +331,13 @@ func downAllNodes(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
 		if err := p.Apply(ctx); err != nil {
 			return err
 		}
+		_ = os.Remove(filepath.Join(nf.stateBase(), "netns")) // only when nothing is left in it
 	}
-	return printDown(cmd.OutOrStdout(), changes, remarks, o)
+	if o.json || o.dryRun || len(changes) == 0 || len(remarks) > 0 {
+		return printDown(cmd.OutOrStdout(), changes, remarks, o)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "ok: %s made, nothing of %s is left on this machine\n", count(len(changes), "change"), count(len(names), "node"))
+	return nil
 }
 
 // lockForDown takes the locks of all nodes; done gives up the claims as well.
