@@ -34,7 +34,7 @@ func metadataSupport() []entry {
 		{path: "metadata.name", standing: honoured},
 		{path: "metadata.namespace", standing: honoured, note: "`default` when left out; the Namespace object need not exist"},
 		{path: "metadata.labels", standing: honoured},
-		{path: "metadata.annotations", standing: kept, note: "honoured are `toyproxy.dev/weight` on Pods and `toyproxy.dev/weights` on EndpointSlices: shares of traffic, 1 to 100; `toyproxy.dev/ipvs-scheduler` on Services comes later"},
+		{path: "metadata.annotations", standing: kept, note: "honoured are `toyproxy.dev/weight` on Pods and `toyproxy.dev/weights` on EndpointSlices: shares of traffic, 1 to 100; `toyproxy.dev/ipvs-scheduler` (or `kube-router.io/service.scheduler`) on Services: a scheduler that backend ipvs uses if the kernel has it, others do not look"},
 		{path: "metadata.creationTimestamp", standing: honoured, note: "decides which of two Services keeps an address that both claim"},
 		{path: "metadata.deletionTimestamp", standing: honoured, note: "makes a Pod a terminating one"},
 		{path: "metadata.deletionGracePeriodSeconds", standing: kept},
