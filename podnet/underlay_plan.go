@@ -281,8 +281,9 @@ func (b *wireBuilder) member(m Member) {
 	for _, a := range m.Addrs {
 		p := netip.PrefixFrom(a, lan(a).Bits())
 		if !slices.Contains(have.addrs, p) {
-			b.inside(m, dataplane.Add, fmt.Sprintf("address %s in %s", a, m.Name), "missing: status.addresses of the Node",
-				fmt.Sprintf("+ ip -n %s addr add %s dev %s", m.Name, p, podLink), func(k *kernel) error { return k.addAddr(podLink, p) })
+			b.inside(m, dataplane.Change{Op: dataplane.Add, Object: fmt.Sprintf("address %s in %s", a, m.Name), Reason: "missing: status.addresses of the Node",
+				Lines: []string{fmt.Sprintf("+ ip -n %s addr add %s dev %s", m.Name, p, podLink)}},
+				func(k *kernel) error { return k.addAddr(podLink, p) })
 		}
 	}
 	b.routes(m, have)
@@ -297,8 +298,9 @@ func (b *wireBuilder) strayAddrs(m Member, have podFacts) []route {
 		if slices.Contains(m.Addrs, p.Addr()) || p.Addr().IsLinkLocalUnicast() {
 			continue
 		}
-		b.inside(m, dataplane.Remove, fmt.Sprintf("address %s in %s", p.Addr(), m.Name), "not in status.addresses of the Node",
-			fmt.Sprintf("- ip -n %s addr del %s dev %s", m.Name, p, podLink), func(k *kernel) error { return k.delAddr(podLink, p) })
+		b.inside(m, dataplane.Change{Op: dataplane.Remove, Object: fmt.Sprintf("address %s in %s", p.Addr(), m.Name), Reason: "not in status.addresses of the Node",
+			Lines: []string{fmt.Sprintf("- ip -n %s addr del %s dev %s", m.Name, p, podLink)}},
+			func(k *kernel) error { return k.delAddr(podLink, p) })
 		left = slices.DeleteFunc(slices.Clone(left), func(r route) bool { return r.dst.Addr().Is4() && p.Addr().Is4() && r.link == have.eth.index })
 	}
 	return left
@@ -315,8 +317,9 @@ func (b *wireBuilder) routes(m Member, have podFacts) {
 		if r.link != have.eth.index || have.eth.index == 0 || r.protocol != routeProtocol || slices.ContainsFunc(want, same(r)) {
 			continue
 		}
-		b.inside(m, dataplane.Remove, fmt.Sprintf("route to %s in %s", r.dst, m.Name), "leads to no Node any more",
-			fmt.Sprintf("- ip -n %s route del %s", m.Name, r.dst), func(k *kernel) error { return k.delRoute(podLink, r.dst, r.gateway) })
+		b.inside(m, dataplane.Change{Op: dataplane.Remove, Object: fmt.Sprintf("route to %s in %s", r.dst, m.Name), Reason: "leads to no Node any more",
+			Lines: []string{fmt.Sprintf("- ip -n %s route del %s", m.Name, r.dst)}},
+			func(k *kernel) error { return k.delRoute(podLink, r.dst, r.gateway) })
 	}
 	for _, r := range want {
 		i := slices.IndexFunc(have.routes, same(r))
@@ -327,15 +330,16 @@ func (b *wireBuilder) routes(m Member, have podFacts) {
 		if r.gateway.IsValid() {
 			by = " via " + r.gateway.String()
 		}
-		b.inside(m, dataplane.Add, fmt.Sprintf("route to %s in %s", r.dst, m.Name), "missing: the way to other nodes, and out",
-			fmt.Sprintf("+ ip -n %s route add %s%s dev %s onlink", m.Name, r.dst, by, podLink), func(k *kernel) error { return k.addRoute(podLink, r.dst, r.gateway) })
+		b.inside(m, dataplane.Change{Op: dataplane.Add, Object: fmt.Sprintf("route to %s in %s", r.dst, m.Name), Reason: "missing: the way to other nodes, and out",
+			Lines: []string{fmt.Sprintf("+ ip -n %s route add %s%s dev %s onlink", m.Name, r.dst, by, podLink)}},
+			func(k *kernel) error { return k.addRoute(podLink, r.dst, r.gateway) })
 	}
 }
 
 // inside adds a change in a node's namespace.
-func (b *wireBuilder) inside(m Member, op dataplane.Op, object, reason, line string, do func(*kernel) error) {
+func (b *wireBuilder) inside(m Member, c dataplane.Change, do func(*kernel) error) {
 	path := b.u.node.Path(m.Name)
-	b.add(dataplane.Change{Op: op, Object: object, Reason: reason, Lines: []string{line}}, func(*kernel) error { return within(path, do) })
+	b.add(c, func(*kernel) error { return within(path, do) })
 }
 
 // addMember makes a node's link to the bridge anew.
