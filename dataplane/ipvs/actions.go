@@ -93,14 +93,6 @@ func (a setEntry) refused(errno syscall.Errno) (request, error) {
 	return nil, fmt.Errorf("ipset %s %s %s: %w", verb, a.id, a.entry, setError(errno))
 }
 
-// setError names the errors that only sets know.
-func setError(errno syscall.Errno) error {
-	if errno >= nl.IPSET_ERR_PRIVATE {
-		return nl.IPSetError(errno)
-	}
-	return errno
-}
-
 // spareEntry adds one entry to the spare set.
 type spareEntry struct {
 	id    setID

@@ -2,14 +2,10 @@ package ipvs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -97,35 +93,8 @@ type changePolicy struct {
 }
 
 func (a changePolicy) do(_ context.Context, k *kernel) error {
-	r := netlink.NewRule()
-	r.Family, r.Table, r.Priority, r.Protocol = int(afOf(a.family)), inboundTable, inboundPriority, routeProtocol
-	r.Mark, r.Mask = a.policy.mark, &a.policy.mask
-	call, settled := k.nl.RuleAdd, error(unix.EEXIST)
-	if !a.add {
-		call, settled = k.nl.RuleDel, unix.ENOENT
-	}
-	if err := call(r); err != nil && !errors.Is(err, settled) {
+	if err := k.changePolicy(a); err != nil {
 		return fmt.Errorf("ip rule %s: %w", a.policy.line(), err)
-	}
-	return nil
-}
-
-// readInbound reads the routes of our table, and the rules that lead to it.
-func (k *kernel) readInbound(o *observed) error {
-	var err error
-	if o.inbound, _, err = k.localRoutes(o.family, inboundTable); err != nil {
-		return err
-	}
-	rules, err := k.nl.RuleListFiltered(int(afOf(o.family)), &netlink.Rule{Table: inboundTable, Priority: inboundPriority}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PRIORITY)
-	if err != nil {
-		return fmt.Errorf("routing policy: %w", err)
-	}
-	for _, r := range rules {
-		p := policy{r.Mark, 0xffffffff}
-		if r.Mask != nil {
-			p.mask = *r.Mask
-		}
-		o.policies = append(o.policies, p)
 	}
 	return nil
 }

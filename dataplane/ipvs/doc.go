@@ -27,6 +27,7 @@
 // sends nothing on from there; each virtual server remembers clients for itself.
 //
 // The package decides no policy and knows no Kubernetes type. kernel.go writes to
-// the kernel and read.go reads from it; probe.go and timeouts.go ask for what they
-// are about; everything else is pure. docs/packet-path.md draws the way of a packet.
+// the kernel, by socket.go where it is much, and read.go reads from it; probe.go
+// asks what the kernel can, journal.go keeps what was before; everything else is
+// pure. docs/packet-path.md draws the way of a packet.
 package ipvs

@@ -3,11 +3,13 @@ package ipvs
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -227,4 +229,87 @@ func (k *kernel) list(ctx context.Context, protocol int, encode func(*encoder), 
 		return err
 	}
 	return s.list(ctx, encode, each)
+}
+
+// changePolicy succeeds when the rule is there already, or gone.
+func (k *kernel) changePolicy(a changePolicy) error {
+	r := netlink.NewRule()
+	r.Family, r.Table, r.Priority, r.Protocol = int(afOf(a.family)), inboundTable, inboundPriority, routeProtocol
+	r.Mark, r.Mask = a.policy.mark, &a.policy.mask
+	call, settled := k.nl.RuleAdd, error(unix.EEXIST)
+	if !a.add {
+		call, settled = k.nl.RuleDel, unix.ENOENT
+	}
+	if err := call(r); !errors.Is(err, settled) {
+		return err
+	}
+	return nil
+}
+
+// The commands and attributes for timeouts, from linux/ip_vs.h. The attributes are
+// in the order of Timeouts.
+const (
+	setConfigCommand = 12
+	getConfigCommand = 13
+	timeoutAttribute = 4
+)
+
+// setTimeouts sets those that are not zero.
+func setTimeouts(s seconds) error {
+	k, err := openKernel()
+	if err != nil {
+		return err
+	}
+	defer k.close()
+	var attributes []*nl.RtAttr
+	for i, n := range s {
+		attributes = append(attributes, nl.NewRtAttr(timeoutAttribute+i, nl.Uint32Attr(n)))
+	}
+	_, err = k.config(setConfigCommand, attributes...)
+	return err
+}
+
+// timeouts reads what the kernel holds.
+func (k *kernel) timeouts() (out seconds, err error) {
+	answers, err := k.config(getConfigCommand)
+	if err != nil {
+		return out, err
+	}
+	for _, m := range answers {
+		if len(m) < nl.SizeofGenlmsg {
+			return out, fmt.Errorf("IPVS timeouts: message of %d bytes is too short", len(m))
+		}
+		err := eachAttribute(m[nl.SizeofGenlmsg:], func(typ int, value []byte) error {
+			if i := typ - timeoutAttribute; i >= 0 && i < len(out) && len(value) == 4 {
+				out[i] = binary.NativeEndian.Uint32(value)
+			}
+			return nil
+		})
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// config makes a request about what all connections have in common.
+func (k *kernel) config(command uint8, attributes ...*nl.RtAttr) ([][]byte, error) {
+	req := nl.NewNetlinkRequest(int(k.family), unix.NLM_F_ACK)
+	req.AddData(&nl.Genlmsg{Command: command, Version: ipvsVersion})
+	for _, a := range attributes {
+		req.AddData(a)
+	}
+	out, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("IPVS timeouts: %w", err)
+	}
+	return out, nil
+}
+
+// setError names the errors that only sets know.
+func setError(errno syscall.Errno) error {
+	if errno >= nl.IPSET_ERR_PRIVATE {
+		return nl.IPSetError(errno)
+	}
+	return errno
 }

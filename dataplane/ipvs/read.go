@@ -141,6 +141,26 @@ func (k *kernel) localRoutes(f dataplane.Family, table int) (ours map[netip.Addr
 	return ours, others, nil
 }
 
+// readInbound reads the routes of our table, and the rules that lead to it.
+func (k *kernel) readInbound(o *observed) error {
+	var err error
+	if o.inbound, _, err = k.localRoutes(o.family, inboundTable); err != nil {
+		return err
+	}
+	rules, err := k.nl.RuleListFiltered(int(afOf(o.family)), &netlink.Rule{Table: inboundTable, Priority: inboundPriority}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PRIORITY)
+	if err != nil {
+		return fmt.Errorf("routing policy: %w", err)
+	}
+	for _, r := range rules {
+		p := policy{r.Mark, 0xffffffff}
+		if r.Mask != nil {
+			p.mask = *r.Mask
+		}
+		o.policies = append(o.policies, p)
+	}
+	return nil
+}
+
 // retryDump repeats a listing that the kernel interrupted because something
 // changed meanwhile: half of the old and half of the new is neither.
 func retryDump(list func() error) error {

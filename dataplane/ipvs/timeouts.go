@@ -2,17 +2,8 @@ package ipvs
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
-
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -125,102 +116,7 @@ func (p *timeoutPlan) Apply(context.Context) error {
 		}
 	}
 	if p.forget {
-		if err := os.Remove(p.journal); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("record of IPVS timeouts: %w", err)
-		}
-	}
-	return nil
-}
-
-// The commands and attributes for timeouts, from linux/ip_vs.h. The attributes are
-// in the order of Timeouts.
-const (
-	setConfigCommand = 12
-	getConfigCommand = 13
-	timeoutAttribute = 4
-)
-
-// setTimeouts sets those that are not zero.
-func setTimeouts(s seconds) error {
-	k, err := openKernel()
-	if err != nil {
-		return err
-	}
-	defer k.close()
-	var attributes []*nl.RtAttr
-	for i, n := range s {
-		attributes = append(attributes, nl.NewRtAttr(timeoutAttribute+i, nl.Uint32Attr(n)))
-	}
-	_, err = k.config(setConfigCommand, attributes...)
-	return err
-}
-
-// timeouts reads what the kernel holds.
-func (k *kernel) timeouts() (out seconds, err error) {
-	answers, err := k.config(getConfigCommand)
-	if err != nil {
-		return out, err
-	}
-	for _, m := range answers {
-		if len(m) < nl.SizeofGenlmsg {
-			return out, fmt.Errorf("IPVS timeouts: message of %d bytes is too short", len(m))
-		}
-		err := eachAttribute(m[nl.SizeofGenlmsg:], func(typ int, value []byte) error {
-			if i := typ - timeoutAttribute; i >= 0 && i < len(out) && len(value) == 4 {
-				out[i] = binary.NativeEndian.Uint32(value)
-			}
-			return nil
-		})
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-// config makes a request about what all connections have in common.
-func (k *kernel) config(command uint8, attributes ...*nl.RtAttr) ([][]byte, error) {
-	req := nl.NewNetlinkRequest(int(k.family), unix.NLM_F_ACK)
-	req.AddData(&nl.Genlmsg{Command: command, Version: ipvsVersion})
-	for _, a := range attributes {
-		req.AddData(a)
-	}
-	out, err := req.Execute(unix.NETLINK_GENERIC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("IPVS timeouts: %w", err)
-	}
-	return out, nil
-}
-
-func readTimeouts(path string) (r timeoutRecord, err error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return r, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &r)
-	}
-	if err != nil {
-		return r, fmt.Errorf("record of IPVS timeouts %s (delete it to leave them as they are): %w", path, err)
-	}
-	return r, nil
-}
-
-// writeTimeouts replaces the record by renaming: whoever comes after a kill reads
-// the old one or the new one.
-func writeTimeouts(path string, r timeoutRecord) error {
-	b, err := json.Marshal(r)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(path+".new", append(b, '\n'), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		return fmt.Errorf("record of IPVS timeouts: %w", err)
+		return forgetTimeouts(p.journal)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink/nl"
@@ -86,7 +87,7 @@ func decodeServer(body []byte) (virtualServer, error) {
 		case serviceMark:
 			v.mark = uint32(number(value))
 		case serviceScheduler:
-			v.scheduler = nl.BytesToString(value)
+			v.scheduler = strings.TrimRight(string(value), "\x00")
 		case serviceFlag:
 			v.flags = serviceFlags(number(value[:min(4, len(value))])) // behind them stands a mask
 		case serviceTimeout:

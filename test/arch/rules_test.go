@@ -26,7 +26,7 @@ var rules = []rule{
 	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/ipset dataplane/xtables dataplane/sysctl"},
 	{dir: "dataplane/nftables", imports: "dataplane", io: "kernel.go"},
-	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go"},
+	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go socket.go probe.go journal.go"},
 	{dir: "podnet", imports: "dataplane dataplane/sysctl", io: "*"},
 
 	// Above it: objects in, a table out. Only cluster's sources and state read files.
