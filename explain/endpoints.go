@@ -235,25 +235,31 @@ func waiting(p *corev1.Pod) []string {
 
 // noTargetPort: Pods are ready, but none has the port by its name.
 func (s State) noTargetPort(svc *corev1.Service, port int, matched []*corev1.Pod) (Cause, bool) {
-	target := svc.Spec.Ports[port].TargetPort
+	target, protocol := svc.Spec.Ports[port].TargetPort, protocolOf(svc.Spec.Ports[port].Protocol)
 	if target.Type != intstr.String {
 		return Cause{}, false
 	}
 	var have []string
-	for _, p := range matched {
-		for _, c := range p.Spec.Containers {
-			for _, cp := range c.Ports {
-				text := fmt.Sprintf("%s (%d/%s)", cp.Name, cp.ContainerPort, protocolOf(cp.Protocol))
-				if cp.Name != "" && cp.Name == target.StrVal && protocolOf(cp.Protocol) == protocolOf(svc.Spec.Ports[port].Protocol) {
-					return Cause{}, false
-				}
-				if cp.Name != "" && !slices.Contains(have, text) {
-					have = append(have, text)
-				}
-			}
+	for _, cp := range namedPorts(matched) {
+		if cp.Name == target.StrVal && protocolOf(cp.Protocol) == protocol {
+			return Cause{}, false
+		}
+		if text := fmt.Sprintf("%s (%d/%s)", cp.Name, cp.ContainerPort, protocolOf(cp.Protocol)); !slices.Contains(have, text) {
+			have = append(have, text)
 		}
 	}
 	slices.Sort(have)
-	return s.cause(svc, fmt.Sprintf("no container of the %s that match has a %s port of that name; they have %s",
-		pods(len(matched)), protocolOf(svc.Spec.Ports[port].Protocol), joinAnd(have)), fmt.Sprintf("spec.ports[%d].targetPort: %s", port, target.StrVal)), true
+	return s.cause(svc, fmt.Sprintf("no container of the %s that match has a %s port of that name; they have %s", pods(len(matched)), protocol, joinAnd(have)),
+		fmt.Sprintf("spec.ports[%d].targetPort: %s", port, target.StrVal)), true
+}
+
+// namedPorts are the ports of containers that have a name.
+func namedPorts(of []*corev1.Pod) []corev1.ContainerPort {
+	var out []corev1.ContainerPort
+	for _, p := range of {
+		for _, c := range p.Spec.Containers {
+			out = append(out, c.Ports...)
+		}
+	}
+	return slices.DeleteFunc(out, func(p corev1.ContainerPort) bool { return p.Name == "" })
 }

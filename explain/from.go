@@ -88,13 +88,14 @@ func (s State) linkOf(p *corev1.Pod) string {
 	if p.Spec.NodeName != "" && p.Spec.NodeName != s.Node && s.Node != "" {
 		return otherLink
 	}
-	for _, name := range s.Table.Node.PodInterfaces {
-		if prefix, begins := strings.CutSuffix(name, "+"); begins {
-			return prefix + "0"
-		}
-		return name
+	links := s.Table.Node.PodInterfaces
+	if len(links) == 0 {
+		return s.PodLink
 	}
-	return s.PodLink
+	if prefix, begins := strings.CutSuffix(links[0], "+"); begins {
+		return prefix + "0"
+	}
+	return links[0]
 }
 
 // fromAddr is whoever has an address.

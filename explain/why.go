@@ -151,23 +151,13 @@ func (s State) becauseNone(to Target, p dataplane.Packet) []Cause {
 
 // otherPorts: the address is some Service's, the port or the protocol is not.
 func (s State) otherPorts(p dataplane.Packet) []Cause {
-	var there []dataplane.Frontend
-	for _, fe := range s.Table.Frontends {
-		nodePort := fe.Kind == dataplane.NodePort && slices.Contains(s.Table.Node.Addrs, p.Addr) && dataplane.FamilyOf(fe.Addr) == dataplane.FamilyOf(p.Addr)
-		if fe.Addr == p.Addr || nodePort {
-			there = append(there, fe)
-		}
-	}
-	if len(there) == 0 {
-		return nil
-	}
 	var out []Cause
-	for _, fe := range there {
+	for _, fe := range s.frontendsAt(p.Addr) {
 		svc, port := s.origin(fe)
-		if svc == nil || port < 0 {
+		switch {
+		case svc == nil || port < 0:
 			continue
-		}
-		if fe.Port == p.Port {
+		case fe.Port == p.Port:
 			return []Cause{s.cause(svc, fmt.Sprintf("the port is %[1]s, not %[2]s: dial %[3]s/%[1]s", fe.Protocol, p.Protocol, netip.AddrPortFrom(p.Addr, p.Port)),
 				fmt.Sprintf("spec.ports[%d].protocol", port))}
 		}
@@ -180,6 +170,18 @@ func (s State) otherPorts(p dataplane.Packet) []Cause {
 		}
 	}
 	return first(out, 5)
+}
+
+// frontendsAt are the frontends of an address, NodePorts included.
+func (s State) frontendsAt(a netip.Addr) []dataplane.Frontend {
+	var out []dataplane.Frontend
+	for _, fe := range s.Table.Frontends {
+		nodePort := fe.Kind == dataplane.NodePort && slices.Contains(s.Table.Node.Addrs, a) && dataplane.FamilyOf(fe.Addr) == dataplane.FamilyOf(a)
+		if fe.Addr == a || nodePort {
+			out = append(out, fe)
+		}
+	}
+	return out
 }
 
 // claimants are Services that name the address and have no frontend there.

@@ -102,16 +102,8 @@ func nth[T any](exprs []expr.Any, i int) (out T, ok bool) {
 func (d *decoder) verdict(exprs []expr.Any) statement {
 	switch e := exprs[0].(type) {
 	case *expr.Verdict:
-		switch e.Kind {
-		case expr.VerdictDrop:
-			return drop{}
-		case expr.VerdictAccept:
-			return accept{}
-		case expr.VerdictGoto:
-			return goTo(e.Chain)
-		case expr.VerdictJump:
-			return jump(e.Chain)
-		}
+		return map[expr.VerdictKind]statement{expr.VerdictDrop: drop{}, expr.VerdictAccept: accept{},
+			expr.VerdictGoto: goTo(e.Chain), expr.VerdictJump: jump(e.Chain)}[e.Kind]
 	case *expr.Masq:
 		return masquerade{}
 	case *expr.Reject:

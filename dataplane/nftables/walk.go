@@ -178,16 +178,11 @@ func (w *walker) match(s statement, at part) (match, known bool) {
 	case inSet:
 		return w.in(s, at) != s.not, true
 	case inRange:
-		a := p.Src
-		if s.field == destination {
-			a = w.destination(at).Addr()
-		}
-		return s.in.Contains(a), true
+		return s.in.Contains(map[field]netip.Addr{source: p.Src, destination: w.destination(at).Addr()}[s.field]), true
 	case fromLocal:
 		return p.FromNode(), true
 	case fromLink:
-		name, begins := s.name()
-		return p.In != "" && (p.In == name || begins && strings.HasPrefix(p.In, name)), true
+		return s.is(p.In), true
 	case isProtocol:
 		return p.Protocol == dataplane.Protocol(s), true
 	case translated:
@@ -201,6 +196,12 @@ func (w *walker) match(s statement, at part) (match, known bool) {
 		return s.harmless(), true
 	}
 	return false, false
+}
+
+// is reports whether a packet came in through the link.
+func (s fromLink) is(link string) bool {
+	name, begins := s.name()
+	return link != "" && (link == name || begins && strings.HasPrefix(link, name))
 }
 
 // act does what the statements of a rule do. It reports whether the part goes on

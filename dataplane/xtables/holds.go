@@ -23,21 +23,20 @@ func (v *visit) holds(c condition, at Part) (chance float64, known bool) {
 	if len(c.args) > 0 {
 		arg = c.args[0]
 	}
-	pk := v.w.Packet
 	switch c.option {
 	case "-s":
-		return within(arg, pk.Src)
+		return within(arg, v.w.Packet.Src)
 	case "-d":
 		return within(arg, at.To.Addr())
 	case "--ctorigdst":
-		return within(arg, pk.Addr)
+		return within(arg, v.w.Packet.Addr)
 	case "-i":
-		prefix, begins := strings.CutSuffix(arg, "+")
-		return certain(at.In != "" && (at.In == arg || begins && strings.HasPrefix(at.In, prefix))), true
+		return certain(linkIs(arg, at.In)), true
 	case "-o":
 		return certain(at.Out == arg), at.Out != "" || arg == "lo"
 	case "-p":
-		return certain(arg == pk.Protocol.String() || arg == fmt.Sprint(uint8(pk.Protocol))), true
+		p := v.w.Packet.Protocol
+		return certain(arg == p.String() || arg == fmt.Sprint(uint8(p))), true
 	case "--dport":
 		low, high, ok := portsIn(arg)
 		port := uint64(at.To.Port())
@@ -47,6 +46,13 @@ func (v *visit) holds(c condition, at Part) (chance float64, known bool) {
 		return f, err == nil
 	}
 	return v.holdsOfState(c, arg, at)
+}
+
+// linkIs reports whether a link has a name, or begins with it and "+". A packet
+// on its way out has come in through none.
+func linkIs(name, link string) bool {
+	prefix, begins := strings.CutSuffix(name, "+")
+	return link != "" && (link == name || begins && strings.HasPrefix(link, prefix))
 }
 
 // holdsOfState answers what is not written in the packet itself.
@@ -59,12 +65,7 @@ func (v *visit) holdsOfState(c condition, arg string, at Part) (chance float64, 
 	case "--update", "--rcheck":
 		return 0, true // the first packet of a client that nobody remembers
 	case "--mark":
-		value, mask, ok := underMask(arg)
-		have := at.Mark
-		if c.module == "connmark" {
-			have = at.ConnMark
-		}
-		return certain(have&mask == value), ok
+		return marked(c, arg, at)
 	case "--ctstate":
 		is := func(state string) bool { return state == "NEW" || state == "DNAT" && at.Translated }
 		return certain(slices.ContainsFunc(strings.Split(arg, ","), is)), true
@@ -73,13 +74,28 @@ func (v *visit) holdsOfState(c condition, arg string, at Part) (chance float64, 
 	case "--ctdir":
 		return certain(arg == "ORIGINAL"), true
 	case "--match-set":
-		if v.w.Member == nil || len(c.args) != 2 {
-			return 0, false
-		}
-		member, known := v.w.Member(arg, c.args[1], at)
-		return certain(member), known
+		return v.inSet(c, at)
 	}
 	return 1, silent(c.option)
+}
+
+// marked compares the mark of a part, or that of its connection.
+func marked(c condition, arg string, at Part) (chance float64, known bool) {
+	value, mask, ok := underMask(arg)
+	have := at.Mark
+	if c.module == "connmark" {
+		have = at.ConnMark
+	}
+	return certain(have&mask == value), ok
+}
+
+// inSet asks whoever knows the sets.
+func (v *visit) inSet(c condition, at Part) (chance float64, known bool) {
+	if v.w.Member == nil || len(c.args) != 2 {
+		return 0, false
+	}
+	member, known := v.w.Member(c.args[0], c.args[1], at)
+	return certain(member), known
 }
 
 // within reports whether an address lies in a range.
