@@ -4,8 +4,8 @@ package ipvs
 // what comes in.
 
 // markInRules give packets that come in the marks that they need; nil if none
-// does. Packets to addresses that the node does not have, all of them, the mark by
-// which they are brought in; first packets that one class of sources sends to other
+// does. Packets to addresses that the node does not have, the mark by which they are
+// brought in; first packets that one class of sources sends to other
 // endpoints than the rest, the mark of a virtual server. It serves the former
 // purpose as well.
 func (t target) markInRules() []string {
@@ -13,7 +13,11 @@ func (t target) markInRules() []string {
 	m := marking{t.node.Marks()}
 	if t.has(brought) {
 		bring := "-j MARK --set-xmark " + under(m.mark(delivery, false), ^m.Mask)
-		out = append(out, t.in(brought)+" "+bring,
+		// What is to be refused is not brought in but refused where it is forwarded:
+		// the kernel sends no ICMP error in the name of such an address. What has been
+		// let in once may still have connections.
+		out = append(out, t.in(brought)+" "+t.in(services)+" "+bring,
+			t.in(brought)+" -m conntrack --ctstatus CONFIRMED "+bring,
 			// Errors about a connection name no port of ours.
 			"-m conntrack --ctstate RELATED --ctdir ORIGINAL "+t.in(arrivals)+" "+bring)
 	}
