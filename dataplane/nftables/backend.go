@@ -207,7 +207,7 @@ func (p *plan) Apply(ctx context.Context) error {
 func (s *socket) converge(ctx context.Context, p *plan) (err error) {
 	todo := p.deltas
 	for range tries {
-		if err = s.applyAll(ctx, todo); err == nil || !outdated(err) {
+		if err = s.apply(ctx, todo); err == nil || !outdated(err) {
 			return err
 		}
 		var failed error
@@ -216,15 +216,6 @@ func (s *socket) converge(ctx context.Context, p *plan) (err error) {
 		}
 	}
 	return err
-}
-
-func (s *socket) applyAll(ctx context.Context, todo deltas) error {
-	for _, d := range todo {
-		if err := s.apply(ctx, d); err != nil {
-			return fmt.Errorf("change of table %s %s: %w", ipText(d.family), tableName, err)
-		}
-	}
-	return nil
 }
 
 // outdated reports an error that says that something was there already, was

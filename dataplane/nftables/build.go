@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -43,8 +42,8 @@ type builder struct {
 	sets  map[string]*set
 	// chains are those of endpoints and of sets with affinity, by name.
 	chains map[string]chain
-	// leads are the rows for each set of endpoints, for no frontend yet.
-	leads map[string]rows
+	// leads are the rows for each set of the table, for no frontend yet.
+	leads []rows
 	count tallies
 }
 
@@ -61,29 +60,44 @@ func wholeBuilder(t dataplane.Table, f dataplane.Family) *builder {
 		_, ok := of.Frontend(k)
 		return ok
 	})
+	for _, name := range []string{frontendsSet, clusterIPsSet, endpointsMap, hairpinSet} {
+		b.always(name)
+	}
 	b.run()
 	return b
 }
 
 func newBuilder(f facts, t dataplane.Table, taken func(dataplane.Key) bool) *builder {
 	return &builder{facts: f, table: t, taken: taken, sets: map[string]*set{}, chains: map[string]chain{},
-		leads: map[string]rows{}, count: tallies{shape: tally{}, elements: tally{}}}
+		leads: make([]rows, len(t.Sets)), count: tallies{shape: tally{}, elements: tally{}}}
 }
 
 // run builds sets, chains of Services, and counts.
 func (b *builder) run() {
-	b.declare(frontendsSet, frontendKeys, "addresses and ports that clients dial")
-	b.declare(clusterIPsSet, addresses, "on other ports these refuse")
-	b.declare(endpointsMap, endpointRows, "the endpoints of each frontend, numbered")
-	b.declare(hairpinSet, pairs, "endpoints here, which may reach themselves")
 	frontends := b.expand()
-	b.sets[frontendsSet].elements = make([]element, 0, len(frontends))
-	b.sets[endpointsMap].rows = make([]rows, 0, len(frontends))
-	for _, fe := range frontends {
-		b.frontend(fe)
+	if n := len(frontends); n > 0 {
+		b.always(frontendsSet).elements = make([]element, 0, n)
+		b.always(endpointsMap).rows = make([]rows, 0, n)
+	}
+	for i := range frontends {
+		b.frontend(&frontends[i])
 	}
 	b.hairpin()
 	b.countMembers()
+}
+
+// always makes sure that there is a set that a whole table has also without
+// elements.
+func (b *builder) always(name string) *set {
+	switch name {
+	case frontendsSet:
+		return b.declare(name, frontendKeys, "addresses and ports that clients dial")
+	case clusterIPsSet:
+		return b.declare(name, addresses, "on other ports these refuse")
+	case endpointsMap:
+		return b.declare(name, endpointRows, "the endpoints of each frontend, numbered")
+	}
+	return b.declare(hairpinSet, pairs, "endpoints here, which may reach themselves")
 }
 
 // layout returns what was built, with the chains that it needs; nothing when
@@ -97,14 +111,36 @@ func (b *builder) layout() layout {
 
 // ofFamily returns the frontends and sets of one family.
 func ofFamily(t dataplane.Table, f dataplane.Family) (out dataplane.Table) {
-	otherFrontend := func(fe dataplane.Frontend) bool { return dataplane.FamilyOf(fe.Addr) != f }
-	otherSet := func(s dataplane.EndpointSet) bool { return dataplane.FamilyOf(s.Endpoints[0].Addr.Addr()) != f }
-	if !slices.ContainsFunc(t.Frontends, otherFrontend) && !slices.ContainsFunc(t.Sets, otherSet) {
+	frontends, sets := 0, 0
+	for i := range t.Frontends {
+		if dataplane.FamilyOf(t.Frontends[i].Addr) == f {
+			frontends++
+		}
+	}
+	for i := range t.Sets {
+		if familyOf(&t.Sets[i]) == f {
+			sets++
+		}
+	}
+	if frontends == len(t.Frontends) && sets == len(t.Sets) {
 		return dataplane.Table{Frontends: t.Frontends, Sets: t.Sets}
 	}
-	out.Frontends = slices.DeleteFunc(slices.Clone(t.Frontends), otherFrontend)
-	out.Sets = slices.DeleteFunc(slices.Clone(t.Sets), otherSet)
+	out.Frontends, out.Sets = make([]dataplane.Frontend, 0, frontends), make([]dataplane.EndpointSet, 0, sets)
+	for i := range t.Frontends {
+		if dataplane.FamilyOf(t.Frontends[i].Addr) == f {
+			out.Frontends = append(out.Frontends, t.Frontends[i])
+		}
+	}
+	for i := range t.Sets {
+		if familyOf(&t.Sets[i]) == f {
+			out.Sets = append(out.Sets, t.Sets[i])
+		}
+	}
 	return out
+}
+
+func familyOf(s *dataplane.EndpointSet) dataplane.Family {
+	return dataplane.FamilyOf(s.Endpoints[0].Addr.Addr())
 }
 
 // sourcesOf returns the classes of sources that packets are told apart by. Where
@@ -143,13 +179,18 @@ func everything(ranges []netip.Prefix) bool {
 // expand replaces each NodePort by one frontend an address of the node, unless
 // another frontend has that address and port for itself.
 func (b *builder) expand() []dataplane.Frontend {
-	isNodePort := func(fe dataplane.Frontend) bool { return fe.Kind == dataplane.NodePort }
-	if !slices.ContainsFunc(b.table.Frontends, isNodePort) {
+	ports := 0
+	for i := range b.table.Frontends {
+		if b.table.Frontends[i].Kind == dataplane.NodePort {
+			ports++
+		}
+	}
+	if ports == 0 {
 		return b.table.Frontends
 	}
-	out := make([]dataplane.Frontend, 0, len(b.table.Frontends))
+	out := make([]dataplane.Frontend, 0, len(b.table.Frontends)+ports*len(b.node.Addrs))
 	for _, fe := range b.table.Frontends {
-		if !isNodePort(fe) {
+		if fe.Kind != dataplane.NodePort {
 			out = append(out, fe)
 			continue
 		}
@@ -183,9 +224,9 @@ func (b *builder) join(name, key string, why ...string) {
 }
 
 // frontend adds all elements of a frontend.
-func (b *builder) frontend(fe dataplane.Frontend) {
+func (b *builder) frontend(fe *dataplane.Frontend) {
 	key := frontendKey(fe.Key)
-	b.add(b.sets[frontendsSet], element{key: key, comment: comment(fe.Service)})
+	b.add(b.always(frontendsSet), element{key: key, comment: comment(fe.Service)})
 	if fe.Kind != dataplane.NodePort && contains(b.node.ServiceRanges, fe.Addr) {
 		b.clusterIP(fe.Addr)
 	}
@@ -216,7 +257,7 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 // clusterIP notes an address that refuses on other ports.
 func (b *builder) clusterIP(a netip.Addr) {
 	if b.count.elements.add(counted{what: dialledAddress, addr: a}) == 1 {
-		b.add(b.sets[clusterIPsSet], element{key: addressKey(a)})
+		b.add(b.always(clusterIPsSet), element{key: addressKey(a)})
 	}
 }
 
@@ -225,7 +266,7 @@ func contains(ranges []netip.Prefix, a netip.Addr) bool {
 }
 
 // allRefuse reports whether a frontend refuses whoever comes.
-func (b *builder) allRefuse(fe dataplane.Frontend) bool {
+func (b *builder) allRefuse(fe *dataplane.Frontend) bool {
 	return !slices.ContainsFunc(b.sources, func(s dataplane.Source) bool { return fe.Routes[s].Verdict != dataplane.Refuse })
 }
 
@@ -245,7 +286,7 @@ func (b *builder) verdict(r dataplane.Route, s dataplane.Source, key string) {
 }
 
 // allowed adds the ranges of sources of a frontend that not all may use.
-func (b *builder) allowed(fe dataplane.Frontend, key string) {
+func (b *builder) allowed(fe *dataplane.Frontend, key string) {
 	if fe.Allowed == nil || everything(fe.Allowed) {
 		return
 	}
@@ -281,7 +322,7 @@ func (b *builder) hairpin() {
 	for _, s := range b.table.Sets {
 		for i := range s.Endpoints {
 			if e := &s.Endpoints[i]; e.Local && b.count.elements.add(counted{what: localEndpoint, addr: e.Addr.Addr()}) == 1 {
-				b.add(b.sets[hairpinSet], element{key: pairKey(e.Addr.Addr())})
+				b.add(b.always(hairpinSet), element{key: pairKey(e.Addr.Addr())})
 			}
 		}
 	}
@@ -291,8 +332,7 @@ func (b *builder) hairpin() {
 // frontend.
 func (b *builder) sortedSets() []set {
 	out := make([]set, 0, len(b.sets))
-	for _, name := range slices.Sorted(maps.Keys(b.sets)) {
-		s := b.sets[name]
+	for _, s := range b.sets {
 		if !slices.IsSortedFunc(s.elements, byKey) { // mostly they are: frontends are
 			slices.SortFunc(s.elements, byKey)
 		}
@@ -301,5 +341,6 @@ func (b *builder) sortedSets() []set {
 		}
 		out = append(out, *s)
 	}
+	slices.SortFunc(out, func(x, y set) int { return strings.Compare(x.name, y.name) })
 	return out
 }

@@ -57,6 +57,9 @@ func (o skeleton) chains(own map[string]chain) []chain {
 
 // ownChains are the chains of single Services, each after those it leads to.
 func ownChains(own map[string]chain) (out []chain) {
+	if len(own) == 0 {
+		return nil
+	}
 	names := slices.Sorted(maps.Keys(own))
 	slices.Reverse(names) // chains to-… before sticky-…
 	for _, name := range names {

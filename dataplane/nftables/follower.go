@@ -205,7 +205,7 @@ func (p *changePlan) Apply(ctx context.Context) error {
 	}
 	f.pending = nil
 	f.socket.guard = f.generation
-	if err := f.socket.applyAll(ctx, p.deltas); err != nil {
+	if err := f.socket.apply(ctx, p.deltas); err != nil {
 		f.forget()
 		if errors.Is(err, unix.ERESTART) {
 			return fmt.Errorf("%w (%w)", forgotten("another program has changed rules of nftables"), err)

@@ -86,24 +86,23 @@ func (sd *setDelta) place(want rows, have held) string {
 	if have.same(want) {
 		return want.leads
 	}
-	n := want.len()
 	if len(have.leads) == 0 {
 		sd.addRows = append(sd.addRows, want)
 		return want.leads
 	}
-	out := []byte(strings.Repeat("\x00", len(want.leads)))
-	need := sd.keep(want, have, out)
-	at := 0
-	for i := range n {
+	out := make([]byte, len(want.leads))
+	need := want.keep(have, out)
+	w, at := want.width, 0
+	for i := range want.len() {
 		lead := want.lead(i)
 		if need[lead] == 0 {
 			continue
 		}
 		need[lead]--
-		for string(out[at*want.width:(at+1)*want.width]) != zeros[:want.width] {
+		for string(out[at*w:(at+1)*w]) != zeros[:w] {
 			at++
 		}
-		copy(out[at*want.width:], lead)
+		copy(out[at*w:], lead)
 		e := element{key: rowKey(want.frontend, want.alt*rowSpan+uint32(at)), to: lead}
 		if was, ok := have.element(want.group, at); ok {
 			sd.replace = append(sd.replace, [2]element{was, e})
@@ -111,21 +110,26 @@ func (sd *setDelta) place(want rows, have held) string {
 			sd.add = append(sd.add, e)
 		}
 	}
-	sd.drop(want.group, have, n)
+	sd.drop(want.group, have, want.len())
 	return string(out)
 }
 
 // keep writes to out the rows that stay as they are, and counts what else is
-// wanted.
-func (sd *setDelta) keep(want rows, have held, out []byte) map[string]int {
-	need := make(map[string]int, want.len())
-	for i := range want.len() {
-		need[want.lead(i)]++
+// wanted. Most rows have the number that they are wanted with.
+func (r rows) keep(have held, out []byte) map[string]int {
+	need := map[string]int{}
+	both := min(r.len(), have.len())
+	for at := range r.len() {
+		if lead := r.lead(at); at < both && lead == have.lead(at) {
+			copy(out[at*r.width:], lead)
+		} else {
+			need[lead]++
+		}
 	}
-	for at := range min(want.len(), have.len()) {
-		if lead := have.lead(at); need[lead] > 0 {
+	for at := range both {
+		if lead := have.lead(at); need[lead] > 0 && lead != r.lead(at) {
 			need[lead]--
-			copy(out[at*want.width:], lead)
+			copy(out[at*r.width:], lead)
 		}
 	}
 	return need

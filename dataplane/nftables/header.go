@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"encoding/binary"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -180,14 +181,27 @@ func commentOf(b []byte) []byte {
 // a quote in one, and takes 128 bytes at most.
 func comment(text string) string {
 	const most = 128
-	b := []byte(text[:min(len(text), most)])
+	text = text[:min(len(text), most)]
+	if strings.IndexFunc(text, unsafeInComment) < 0 {
+		return text
+	}
+	b := []byte(text)
 	for i, c := range b {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case c == '-', c == '.', c == '/', c == ':', c == '_', c == ' ', c == ',':
-		default:
+		if unsafeInComment(rune(c)) {
 			b[i] = '_'
 		}
 	}
 	return string(b)
+}
+
+// unsafeInComment reports what nft or its readers might take for more than a
+// letter.
+func unsafeInComment(c rune) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+	case c == '-', c == '.', c == '/', c == ':', c == '_', c == ' ', c == ',':
+	default:
+		return true
+	}
+	return false
 }

@@ -2,7 +2,6 @@ package nftables
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -26,6 +25,7 @@ const bufferSize = 4 << 20
 type socket struct {
 	fd   int
 	recv []byte
+	out  batch
 	// commits is how many transactions were made.
 	commits uint32
 	// guard is the generation of the kernel's rules that transactions have to
@@ -64,35 +64,21 @@ func unsupported(f dataplane.Family, cause error) error {
 		Mend:    "load the modules, boot a kernel that has them, or choose --backend iptables"}, cause)
 }
 
-// frame puts the marks of a transaction around its messages. Without the mark
-// of its end the kernel tries all of it and keeps nothing.
-func (b *batch) frame(keep bool, guard uint32) []byte {
-	out := make([]byte, 0, len(b.raw)+48)
-	mark := func(kind uint16, attributes int) {
-		out = binary.NativeEndian.AppendUint32(out, uint32(20+attributes))
-		out = binary.NativeEndian.AppendUint16(out, kind)
-		out = binary.NativeEndian.AppendUint16(out, unix.NLM_F_REQUEST)
-		out = append(out, 0, 0, 0, 0, 0, 0, 0, 0, unix.AF_UNSPEC, 0)
-		out = binary.BigEndian.AppendUint16(out, unix.NFNL_SUBSYS_NFTABLES)
-	}
-	if guard == 0 {
-		mark(unix.NFNL_MSG_BATCH_BEGIN, 0)
-	} else {
-		mark(unix.NFNL_MSG_BATCH_BEGIN, 8)
-		out = append(binary.NativeEndian.AppendUint16(out, 8), 1, 0) // NFNL_BATCH_GENID
-		out = binary.BigEndian.AppendUint32(out, guard)
-	}
-	out = append(out, b.raw...)
-	if keep {
-		mark(unix.NFNL_MSG_BATCH_END, 0)
-	}
-	return out
+// transaction begins a transaction on our table; it ends with the next one.
+func (s *socket) transaction(f dataplane.Family) *batch {
+	s.out = batch{family: f, table: tableName, raw: s.out.raw[:0]}
+	s.out.frame(unix.NFNL_MSG_BATCH_BEGIN, s.guard)
+	return &s.out
 }
 
 // send gives a transaction to the kernel, which has done all of it, or nothing,
-// when the call returns. Its answers are errors only.
+// when the call returns. Its answers are errors only. Without the mark of its end
+// the kernel tries all of it and keeps nothing.
 func (s *socket) send(b *batch, keep bool) error {
-	if err := unix.Sendto(s.fd, b.frame(keep, s.guard), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	if keep {
+		b.frame(unix.NFNL_MSG_BATCH_END, 0)
+	}
+	if err := unix.Sendto(s.fd, b.raw, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("netlink transaction of %d changes: %w", b.count, err)
 	}
 	var first error
@@ -124,15 +110,6 @@ func (s *socket) committed() {
 	}
 }
 
-// later is the generation after so many transactions: none has the number zero.
-func later(generation, transactions uint32) uint32 {
-	now := generation + transactions
-	if now < generation || now == 0 {
-		now++
-	}
-	return now
-}
-
 // generation is the number of the kernel's rules, of all tables: every change of
 // any program gives them the next one.
 func (s *socket) generation() (out uint32, err error) {
@@ -149,30 +126,6 @@ func (s *socket) generation() (out uint32, err error) {
 		return 0, fmt.Errorf("generation of nftables: %w", err)
 	}
 	return out, nil
-}
-
-// messages calls visit for each netlink message, until it returns an error.
-func messages(b []byte, visit func(kind, flags uint16, body []byte) error) error {
-	for len(b) >= unix.NLMSG_HDRLEN {
-		n := int(binary.NativeEndian.Uint32(b))
-		if n < unix.NLMSG_HDRLEN || n > len(b) {
-			return nil
-		}
-		kind, flags := binary.NativeEndian.Uint16(b[4:]), binary.NativeEndian.Uint16(b[6:])
-		if err := visit(kind, flags, b[unix.NLMSG_HDRLEN:n]); err != nil {
-			return err
-		}
-		b = b[min((n+3)&^3, len(b)):]
-	}
-	return nil
-}
-
-// answer returns the error that a message tells of; zero for all others.
-func answer(kind uint16, body []byte) unix.Errno {
-	if (kind == unix.NLMSG_ERROR || kind == unix.NLMSG_DONE) && len(body) >= 4 {
-		return unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
-	}
-	return 0
 }
 
 var (
@@ -307,7 +260,7 @@ func (s *socket) readSet(f dataplane.Family, name string, set *setState) error {
 
 // write makes the changes of one stage.
 func (s *socket) write(ctx context.Context, f dataplane.Family, ops []op) error {
-	b := newBatch(f)
+	b := s.transaction(f)
 	for i, o := range ops {
 		if err := o(b); err != nil {
 			return err
@@ -321,32 +274,65 @@ func (s *socket) write(ctx context.Context, f dataplane.Family, ops []op) error 
 		if err := s.send(b, true); err != nil {
 			return err
 		}
-		b = newBatch(f)
+		b = s.transaction(f)
 	}
 	return nil
 }
 
-// apply makes all changes of a table in their order.
-func (s *socket) apply(ctx context.Context, d delta) error {
-	st := d.stages()
-	if err := s.write(ctx, d.family, st.grow); err != nil {
+// apply makes the changes of all tables in their order.
+func (s *socket) apply(ctx context.Context, todo deltas) error {
+	all := make([]stages, len(todo))
+	for i := range todo {
+		all[i] = todo[i].stages()
+	}
+	if err := s.commit(ctx, todo, all); err != nil {
 		return err
 	}
-	if err := s.write(ctx, d.family, st.leave); err != nil {
-		return err
+	return s.cleanUp(ctx, todo, all)
+}
+
+// commit makes the changes that packets see.
+func (s *socket) commit(ctx context.Context, todo deltas, all []stages) error {
+	for i, d := range todo {
+		err := s.write(ctx, d.family, all[i].grow)
+		if err == nil {
+			err = s.write(ctx, d.family, all[i].leave)
+		}
+		if err != nil {
+			return d.failed(err)
+		}
 	}
-	if len(st.clean) > 0 && len(st.grow)+len(st.leave) > 0 {
-		time.Sleep(settle)
+	return nil
+}
+
+// cleanUp deletes what no packet is led to any more, once those have arrived
+// that were.
+func (s *socket) cleanUp(ctx context.Context, todo deltas, all []stages) error {
+	pause := settle
+	for i, d := range todo {
+		if len(all[i].clean) == 0 {
+			continue
+		}
+		time.Sleep(pause)
+		pause = 0
+		if err := s.write(ctx, d.family, all[i].clean); err != nil {
+			return d.failed(err)
+		}
 	}
-	return s.write(ctx, d.family, st.clean)
+	return nil
+}
+
+func (d delta) failed(err error) error {
+	return fmt.Errorf("change of table %s %s: %w", ipText(d.family), tableName, err)
 }
 
 // probe tries in a transaction that is not kept whether the kernel has all that
 // our rules use.
 func (s *socket) probe(f dataplane.Family) error {
-	b := &batch{family: f, table: tableName + "-probe"}
-	st := delta{family: f, added: true, sets: probeSets(), chains: probeChains(f)}.stages()
-	for _, o := range st.grow {
+	b := s.transaction(f)
+	b.table = tableName + "-probe"
+	all := delta{family: f, added: true, sets: probeSets(), chains: probeChains(f)}
+	for _, o := range all.stages().grow {
 		if err := o(b); err != nil {
 			return err
 		}

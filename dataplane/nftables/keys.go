@@ -17,16 +17,21 @@ import (
 // No alternative has as many rows.
 const rowSpan = 1 << 16
 
+// longestKey is how long keys are at most: two addresses of IPv6, protocol, port
+// and number.
+const longestKey = 2*16 + 3*4
+
 // frontendKey is address, protocol and port.
 func frontendKey(k dataplane.Key) string {
-	b := append(k.Addr.AsSlice(), byte(k.Protocol), 0, 0, 0)
-	return string(binary.BigEndian.AppendUint16(b, k.Port)) + "\x00\x00"
+	var room [longestKey]byte
+	b := append(appendAddr(room[:0], k.Addr), byte(k.Protocol), 0, 0, 0)
+	return string(append(binary.BigEndian.AppendUint16(b, k.Port), 0, 0))
 }
 
 // rowKey is a frontend's key with the number of a row.
 func rowKey(frontend string, number uint32) string {
-	b := append(make([]byte, 0, len(frontend)+4), frontend...)
-	return string(binary.NativeEndian.AppendUint32(b, number))
+	var room [longestKey]byte
+	return string(binary.NativeEndian.AppendUint32(append(room[:0], frontend...), number))
 }
 
 // byKey orders elements by the bytes of their keys.
@@ -39,14 +44,16 @@ func endpointData(a netip.AddrPort) string { return string(appendEndpoint(nil, a
 
 // appendEndpoint appends address and port.
 func appendEndpoint(b []byte, a netip.AddrPort) []byte {
-	if a.Addr().Is4() {
-		four := a.Addr().As4()
-		b = append(b, four[:]...)
-	} else {
-		six := a.Addr().As16()
-		b = append(b, six[:]...)
+	return append(binary.BigEndian.AppendUint16(appendAddr(b, a.Addr()), a.Port()), 0, 0)
+}
+
+func appendAddr(b []byte, a netip.Addr) []byte {
+	if a.Is4() {
+		four := a.As4()
+		return append(b, four[:]...)
 	}
-	return append(binary.BigEndian.AppendUint16(b, a.Port()), 0, 0)
+	six := a.As16()
+	return append(b, six[:]...)
 }
 
 // addressKey is one address.

@@ -70,7 +70,7 @@ func (m *memory) plan(d dataplane.Delta) (step, error) {
 	if err := m.sets(&s, before.sortedSets(), after.sortedSets()); err != nil {
 		return step{}, err
 	}
-	s.frontends = [][]element{after.sets[frontendsSet].elements, before.sets[frontendsSet].elements}
+	s.frontends = [][]element{after.always(frontendsSet).elements, before.always(frontendsSet).elements}
 	m.chains(&s, before.chains, after.chains)
 	return s, nil
 }
@@ -255,13 +255,13 @@ func (m *memory) changeRows(sd *setDelta, before, after []rows) (map[group]strin
 // something comes or goes that these depend on.
 func (m *memory) chains(s *step, before, after map[string]chain) {
 	was, will := ownChains(before), ownChains(after)
-	for c, n := range s.count.shape {
-		if had := m.count.shape[c]; (had == 0) != (had+n == 0) {
-			now := maps.Clone(m.count.shape)
-			now.sum(s.count.shape, 1)
-			was, will = skeleton{m.facts, m.count.shape}.chains(before), skeleton{m.facts, now}.chains(after)
-			break
-		}
+	if m.reshaped(s) {
+		now := maps.Clone(m.count.shape)
+		now.sum(s.count.shape, 1)
+		was, will = skeleton{m.facts, m.count.shape}.chains(before), skeleton{m.facts, now}.chains(after)
+	}
+	if len(was)+len(will) == 0 {
+		return
 	}
 	had := map[string]chain{}
 	for _, c := range was {
@@ -278,6 +278,16 @@ func (m *memory) chains(s *step, before, after map[string]chain) {
 	for _, name := range slices.Sorted(maps.Keys(had)) {
 		s.delta.chains = append(s.delta.chains, chainDelta{chain: chain{name: name}, gone: true})
 	}
+}
+
+// reshaped reports whether something comes or goes that shared chains depend on.
+func (m *memory) reshaped(s *step) bool {
+	for c, n := range s.count.shape {
+		if had := m.count.shape[c]; (had == 0) != (had+n == 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // lacking returns the rules that are not among others.

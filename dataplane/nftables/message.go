@@ -3,7 +3,6 @@ package nftables
 import (
 	"encoding/binary"
 	"fmt"
-	"iter"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -281,29 +280,40 @@ func (b *batch) value(kind uint16, data string) {
 	b.close(d)
 }
 
-// elements adds elements to a set, or deletes them, in messages that are as
+// elementList writes elements to a set, or deletes them, in messages that are as
 // long as the kernel can take.
-func (b *batch) elements(to set, list iter.Seq[element], deletes bool) {
-	kindOf, flags := uint16(unix.NFT_MSG_NEWSETELEM), uint16(unix.NLM_F_CREATE)
-	if deletes {
-		kindOf, flags = unix.NFT_MSG_DELSETELEM, 0
+type elementList struct {
+	*batch
+	to      set
+	deletes bool
+	// message is where the open message begins, all its list; open: there is one.
+	message, all int
+	open         bool
+}
+
+// write adds an element.
+func (l *elementList) write(e element) {
+	if l.open && len(l.raw)-l.message >= elementsSize {
+		l.finish()
 	}
-	message, all := -1, 0
-	end := func() {
-		if message >= 0 {
-			b.close(all)
-			b.end(message)
+	if !l.open {
+		kindOf, flags := uint16(unix.NFT_MSG_NEWSETELEM), uint16(unix.NLM_F_CREATE)
+		if l.deletes {
+			kindOf, flags = unix.NFT_MSG_DELSETELEM, 0
 		}
+		l.open, l.message = true, l.begin(kindOf, flags)
+		l.text(unix.NFTA_SET_ELEM_LIST_TABLE, l.table)
+		l.text(unix.NFTA_SET_ELEM_LIST_SET, l.to.name)
+		l.all = l.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
 	}
-	for e := range list {
-		if message < 0 || len(b.raw)-message >= elementsSize {
-			end()
-			message = b.begin(kindOf, flags)
-			b.text(unix.NFTA_SET_ELEM_LIST_TABLE, b.table)
-			b.text(unix.NFTA_SET_ELEM_LIST_SET, to.name)
-			all = b.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		}
-		b.element(e, to.kind, deletes)
+	l.element(e, l.to.kind, l.deletes)
+}
+
+// finish ends what was written.
+func (l *elementList) finish() {
+	if l.open {
+		l.close(l.all)
+		l.end(l.message)
+		l.open = false
 	}
-	end()
 }

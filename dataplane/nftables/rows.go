@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"net/netip"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,10 @@ import (
 const mostRows = 1024
 
 // rowsOf lists the endpoints of a set, each as often as its weight asks for.
-func rowsOf(s dataplane.EndpointSet) []dataplane.Endpoint {
+func rowsOf(s *dataplane.EndpointSet) []dataplane.Endpoint {
+	if sameWeights(s.Endpoints) {
+		return s.Endpoints[:min(len(s.Endpoints), rowSpan-1)]
+	}
 	weights := make([]uint64, len(s.Endpoints))
 	var total, common uint64
 	for i, e := range s.Endpoints {
@@ -26,9 +30,6 @@ func rowsOf(s dataplane.EndpointSet) []dataplane.Endpoint {
 		common = gcd(common, weights[i])
 	}
 	limit := uint64(max(mostRows, len(weights)))
-	if total/common == uint64(len(weights)) { // all the same
-		return s.Endpoints[:min(len(s.Endpoints), rowSpan-1)]
-	}
 	var out []dataplane.Endpoint
 	for i, e := range s.Endpoints {
 		n := weights[i] / common
@@ -40,6 +41,15 @@ func rowsOf(s dataplane.EndpointSet) []dataplane.Endpoint {
 		}
 	}
 	return out[:min(len(out), rowSpan-1)]
+}
+
+func sameWeights(list []dataplane.Endpoint) bool {
+	for i := range list {
+		if list[i].Weight != list[0].Weight {
+			return false
+		}
+	}
+	return true
 }
 
 func gcd(a, b uint64) uint64 {
@@ -61,18 +71,18 @@ func suffix(alt int) string {
 // endpoints adds the rows of a frontend for one of the sets that it chooses
 // from, and leads it there.
 func (b *builder) endpoints(set, key string, alt int) {
-	r, ok := b.leads[set]
-	s, _ := b.table.Set(set)
-	if !ok {
-		r = b.rowsFor(s)
-		b.leads[set] = r
+	i := sort.Search(len(b.table.Sets), func(i int) bool { return b.table.Sets[i].Name >= set })
+	s := &b.table.Sets[i]
+	if b.leads[i].width == 0 {
+		b.leads[i] = b.rowsFor(s)
 	}
+	r := b.leads[i]
 	r.group = group{key, uint32(alt)}
 	if s.Affinity > 0 {
 		b.sticky(s, r)
 		return
 	}
-	m := b.sets[endpointsMap]
+	m := b.always(endpointsMap)
 	m.rows = append(m.rows, r)
 	n := uint32(r.len())
 	b.count.shape.add(counted{what: class, alt: uint8(alt), n: n})
@@ -84,7 +94,7 @@ func (b *builder) endpoints(set, key string, alt int) {
 }
 
 // rowsFor returns the rows that each frontend has that chooses from a set.
-func (b *builder) rowsFor(s dataplane.EndpointSet) rows {
+func (b *builder) rowsFor(s *dataplane.EndpointSet) rows {
 	list := rowsOf(s)
 	r := rows{width: widthOf(b.family, endpointRows)}
 	if s.Affinity > 0 {
@@ -121,7 +131,7 @@ func altSet(alt int, s dataplane.Source) string {
 // sticky adds what frontends need whose clients stay with an endpoint: a chain
 // that first looks for the client at every endpoint of the set and then
 // chooses, and a chain for each endpoint that remembers the client.
-func (b *builder) sticky(s dataplane.EndpointSet, r rows) {
+func (b *builder) sticky(s *dataplane.EndpointSet, r rows) {
 	name := "sticky-" + hash(s.Name, strconv.Itoa(int(r.alt)))
 	b.lead(r.frontend, name, int(r.alt))
 	m := b.declare(stickyMap, chainRows, "the endpoints of frontends with affinity, numbered")
@@ -149,14 +159,14 @@ func seconds(d time.Duration) time.Duration {
 
 // endpointChain is the chain of an endpoint that remembers its clients. Sets of
 // one Service, protocol and family share it.
-func endpointChain(s dataplane.EndpointSet, a netip.AddrPort) string {
+func endpointChain(s *dataplane.EndpointSet, a netip.AddrPort) string {
 	return endpointPrefix + endpointHash(s, a)
 }
 
 // endpointPrefix begins the names of these chains, before a hash.
 const endpointPrefix = "to-"
 
-func endpointHash(s dataplane.EndpointSet, a netip.AddrPort) string {
+func endpointHash(s *dataplane.EndpointSet, a netip.AddrPort) string {
 	return hash(s.Service, s.Protocol.String(), a.String())
 }
 

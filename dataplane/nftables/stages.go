@@ -14,7 +14,7 @@ type op func(*batch) error
 type stages struct{ grow, leave, clean []op }
 
 // stages returns the changes in the order in which they have to be made.
-func (d delta) stages() (s stages) {
+func (d *delta) stages() (s stages) {
 	if d.gone {
 		s.grow = append(s.grow, func(b *batch) error { b.deleteTable(); return nil })
 		return s
@@ -25,16 +25,16 @@ func (d delta) stages() (s stages) {
 	if d.rebuild != "" || d.added {
 		s.grow = append(s.grow, func(b *batch) error { b.addTable(); return nil })
 	}
-	for _, sd := range d.sets {
-		if sd.isNew {
+	for i := range d.sets {
+		if sd := &d.sets[i]; sd.isNew {
 			s.grow = append(s.grow, func(b *batch) error { b.addSet(sd.set); return nil })
 		}
 	}
 	d.newChains(&s)
 	d.data(&s)
 	d.membership(&s)
-	for _, cd := range d.chains {
-		if cd.isBase() && !cd.gone {
+	for i := range d.chains {
+		if cd := &d.chains[i]; cd.isBase() && !cd.gone {
 			s.grow = append(s.grow, func(b *batch) error { b.addChain(cd.chain); return cd.rewrite(b) })
 		}
 	}
@@ -43,23 +43,23 @@ func (d delta) stages() (s stages) {
 }
 
 // newChains adds chains: all of them first, because their rules name others.
-func (d delta) newChains(s *stages) {
-	for _, cd := range d.chains {
-		if cd.isNew && !cd.isBase() {
+func (d *delta) newChains(s *stages) {
+	for i := range d.chains {
+		if cd := &d.chains[i]; cd.isNew && !cd.isBase() {
 			s.grow = append(s.grow, func(b *batch) error { b.addChain(cd.chain); return nil })
 		}
 	}
-	for _, cd := range d.chains {
-		if cd.isNew && !cd.isBase() {
+	for i := range d.chains {
+		if cd := &d.chains[i]; cd.isNew && !cd.isBase() {
 			s.grow = append(s.grow, cd.rewrite)
 		}
 	}
 }
 
 // data changes the sets that packets are led to by others.
-func (d delta) data(s *stages) {
-	for _, sd := range d.sets {
-		if sd.kind.isData() && !sd.gone {
+func (d *delta) data(s *stages) {
+	for i := range d.sets {
+		if sd := &d.sets[i]; sd.kind.isData() && !sd.gone {
 			s.grow = append(s.grow, sd.changes()...)
 			s.clean = append(s.clean, sd.bulk(sd.remove, true)...)
 		}
@@ -70,23 +70,23 @@ func (d delta) data(s *stages) {
 // that are there, which may look into other sets than before: until then a
 // frontend is in both. The set of all frontends comes last when it grows, first
 // when it shrinks.
-func (d delta) membership(s *stages) {
-	var sets []setDelta
-	for _, sd := range d.sets {
-		if !sd.kind.isData() && !sd.gone {
+func (d *delta) membership(s *stages) {
+	var sets []*setDelta
+	for i := range d.sets {
+		if sd := &d.sets[i]; !sd.kind.isData() && !sd.gone {
 			sets = append(sets, sd)
 		}
 	}
-	slices.SortStableFunc(sets, func(a, b setDelta) int { return rank(a.name) - rank(b.name) })
-	lead := slices.IndexFunc(sets, func(sd setDelta) bool { return rank(sd.name) > 0 })
+	slices.SortStableFunc(sets, func(a, b *setDelta) int { return rank(a.name) - rank(b.name) })
+	lead := slices.IndexFunc(sets, func(sd *setDelta) bool { return rank(sd.name) > 0 })
 	if lead < 0 {
 		lead = len(sets)
 	}
 	for _, sd := range sets[:lead] {
 		s.grow = append(s.grow, sd.changes()...)
 	}
-	for _, cd := range d.chains {
-		if !cd.isNew && !cd.gone && !cd.isBase() {
+	for i := range d.chains {
+		if cd := &d.chains[i]; !cd.isNew && !cd.gone && !cd.isBase() {
 			s.grow = append(s.grow, cd.rewrite)
 		}
 	}
@@ -111,7 +111,7 @@ func rank(name string) int {
 
 // cleanUp deletes chains and sets. Rules go first, because they hold both;
 // then sets, because their elements hold chains.
-func (d delta) cleanUp(s *stages) {
+func (d *delta) cleanUp(s *stages) {
 	each := func(write func(*batch, string), name string) {
 		s.clean = append(s.clean, func(b *batch) error { write(b, name); return nil })
 	}
@@ -133,7 +133,7 @@ func (d delta) cleanUp(s *stages) {
 }
 
 // rewrite replaces all rules of a chain.
-func (cd chainDelta) rewrite(b *batch) error {
+func (cd *chainDelta) rewrite(b *batch) error {
 	b.flush(cd.name)
 	for _, r := range cd.rules {
 		if err := b.addRule(cd.name, r); err != nil {
@@ -144,30 +144,48 @@ func (cd chainDelta) rewrite(b *batch) error {
 }
 
 // changes replaces and adds elements.
-func (sd setDelta) changes() []op {
+func (sd *setDelta) changes() []op {
 	var out []op
-	for part := range slices.Chunk(sd.replace, partSize) {
-		old, now := make([]element, len(part)), make([]element, len(part))
-		for i, pair := range part {
-			old[i], now[i] = pair[0], pair[1]
-		}
+	inParts(len(sd.replace), func(from, to int) {
 		out = append(out, func(b *batch) error {
-			b.elements(sd.set, slices.Values(old), true)
-			b.elements(sd.set, slices.Values(now), false)
+			old := elementList{batch: b, to: sd.set, deletes: true}
+			for i := from; i < to; i++ {
+				old.write(sd.replace[i][0])
+			}
+			old.finish()
+			now := elementList{batch: b, to: sd.set}
+			for i := from; i < to; i++ {
+				now.write(sd.replace[i][1])
+			}
+			now.finish()
 			return nil
 		})
-	}
-	for _, part := range parts(sd.addRows) {
+	})
+	for _, part := range groupParts(sd.addRows) {
 		out = append(out, func(b *batch) error {
-			b.elements(sd.set, each(part), false)
+			l := elementList{batch: b, to: sd.set}
+			for e := range each(part) {
+				l.write(e)
+			}
+			l.finish()
 			return nil
 		})
 	}
 	return append(out, sd.bulk(sd.add, false)...)
 }
 
-// parts divides groups of rows into parts of about partSize.
-func parts(list []rows) (out [][]rows) {
+// partSize is how many elements are never parted by a transaction's end.
+const partSize = 500
+
+// inParts calls visit for the parts of a list.
+func inParts(n int, visit func(from, to int)) {
+	for from := 0; from < n; from += partSize {
+		visit(from, min(from+partSize, n))
+	}
+}
+
+// groupParts divides groups of rows into parts of about partSize.
+func groupParts(list []rows) (out [][]rows) {
 	first, n := 0, 0
 	for i, r := range list {
 		if n += r.len(); n >= partSize || i == len(list)-1 {
@@ -178,17 +196,18 @@ func parts(list []rows) (out [][]rows) {
 	return out
 }
 
-// partSize is how many elements are never parted by a transaction's end.
-const partSize = 500
-
 // bulk adds or deletes elements in parts.
-func (sd setDelta) bulk(list []element, deletes bool) []op {
+func (sd *setDelta) bulk(list []element, deletes bool) []op {
 	var out []op
-	for part := range slices.Chunk(list, partSize) {
+	inParts(len(list), func(from, to int) {
 		out = append(out, func(b *batch) error {
-			b.elements(sd.set, slices.Values(part), deletes)
+			l := elementList{batch: b, to: sd.set, deletes: deletes}
+			for _, e := range list[from:to] {
+				l.write(e)
+			}
+			l.finish()
 			return nil
 		})
-	}
+	})
 	return out
 }
