@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -126,6 +127,14 @@ func (s *socket) generation() (out uint32, err error) {
 		return 0, fmt.Errorf("generation of nftables: %w", err)
 	}
 	return out, nil
+}
+
+// answer returns the error that a message tells of; zero for all others.
+func answer(kind uint16, body []byte) unix.Errno {
+	if (kind == unix.NLMSG_ERROR || kind == unix.NLMSG_DONE) && len(body) >= 4 {
+		return unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+	}
+	return 0
 }
 
 var (

@@ -48,11 +48,3 @@ func messages(b []byte, visit func(kind, flags uint16, body []byte) error) error
 	}
 	return nil
 }
-
-// answer returns the error that a message tells of; zero for all others.
-func answer(kind uint16, body []byte) unix.Errno {
-	if (kind == unix.NLMSG_ERROR || kind == unix.NLMSG_DONE) && len(body) >= 4 {
-		return unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
-	}
-	return 0
-}
