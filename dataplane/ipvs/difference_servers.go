@@ -16,20 +16,24 @@ func (s *steps) raiseServers(want target, have observed) {
 	var late steps
 	for _, v := range want.servers {
 		held, exists := have.servers[v.serverID]
-		c := dataplane.Change{Op: dataplane.Add, Object: v.object(), For: v.service,
-			Reason: "virtual server missing", Lines: []string{"+ " + v.line("A")}}
 		if !exists {
-			s.add(putServer{v, false}, c)
+			s.add(putServer{v, false}, v.change(dataplane.Add, "virtual server missing", "+ "+v.line("A")))
 		} else if d := v.difference(held); d != "" {
-			c.Op, c.Reason = dataplane.Update, d
-			c.Lines = []string{"- " + held.line("A"), "+ " + v.line("A")}
-			s.add(putServer{v, true}, c)
+			s.add(putServer{v, true}, v.change(dataplane.Update, d, "- "+held.line("A"), "+ "+v.line("A")))
 		}
 		for _, r := range s.matchReal(v, held) {
 			late.retire(want, v, r, have.now)
 		}
 	}
 	*s = append(*s, late...)
+}
+
+func (v virtualServer) change(op dataplane.Op, reason string, lines ...string) dataplane.Change {
+	return dataplane.Change{Op: op, Object: v.object(), For: v.service, Reason: reason, Lines: lines}
+}
+
+func (r realServer) change(v virtualServer, op dataplane.Op, reason string, lines ...string) dataplane.Change {
+	return dataplane.Change{Op: op, Object: r.object(v), For: v.service, Reason: reason, Lines: lines}
 }
 
 // matchReal adds and edits the real servers of one virtual server, and returns
@@ -42,14 +46,10 @@ func (s *steps) matchReal(v, held virtualServer) []realServer {
 	for _, r := range v.real {
 		old, exists := have[r.addr]
 		delete(have, r.addr)
-		c := dataplane.Change{Op: dataplane.Add, Object: r.object(v), For: v.service,
-			Reason: fmt.Sprintf("real server %s missing", r.addr), Lines: []string{"+ " + r.line("a", v)}}
 		if !exists {
-			s.add(putReal{v, r, false}, c)
+			s.add(putReal{v, r, false}, r.change(v, dataplane.Add, fmt.Sprintf("real server %s missing", r.addr), "+ "+r.line("a", v)))
 		} else if d := r.difference(old); d != "" {
-			c.Op, c.Reason = dataplane.Update, d
-			c.Lines = []string{"- " + old.line("a", v), "+ " + r.line("a", v)}
-			s.add(putReal{v, r, true}, c)
+			s.add(putReal{v, r, true}, r.change(v, dataplane.Update, d, "- "+old.line("a", v), "+ "+r.line("a", v)))
 		}
 	}
 	return slices.SortedFunc(maps.Values(have), compareReal)

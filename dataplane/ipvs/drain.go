@@ -71,16 +71,14 @@ func connections(n uint32) string {
 // retire takes a real server that is not wanted out of use, as its fate is.
 func (s *steps) retire(t target, v virtualServer, r realServer, now time.Time) {
 	f, reason := t.fate(v, r, now)
-	c := dataplane.Change{Op: dataplane.Remove, Object: r.object(v), For: v.service,
-		Reason: "real server not wanted" + reason, Lines: []string{"- " + r.line("a", v)}}
+	reason = "real server not wanted" + reason
 	switch f {
 	case remove:
-		s.add(dropReal{v, r}, c)
+		s.add(dropReal{v, r}, r.change(v, dataplane.Remove, reason, "- "+r.line("a", v)))
 	case drain:
 		out := r
 		out.weight, out.began = 0, uint32(now.Unix())
-		c.Op, c.Lines = dataplane.Update, append(c.Lines, "+ "+out.line("a", v))
-		s.add(putReal{v, out, true}, c)
+		s.add(putReal{v, out, true}, r.change(v, dataplane.Update, reason, "- "+r.line("a", v), "+ "+out.line("a", v)))
 	}
 }
 
