@@ -181,26 +181,33 @@ func (b *Backend) Engine(ctx context.Context) (xtables.Found, error) {
 }
 
 // means returns what the rules for some sets of endpoints may use, and why that
-// is less than everything. Whether the kernel has sets is tried once, when the
-// first asks for affinity.
+// is less than everything.
 func (b *Backend) means(ctx context.Context, found xtables.Found, sets []dataplane.EndpointSet) (with means, lacking, err error) {
-	with.randomFully = found.RandomFully
+	with.randomFully, with.liberal = found.RandomFully, xtables.Liberal()
+	with.memory, lacking, err = b.memory(ctx, found.Engine, sets)
+	return with, lacking, err
+}
+
+// memory returns where the clients of sets of endpoints are remembered, and why
+// not where it is best. Whether the kernel has ipsets is tried once, when the
+// first set asks for affinity.
+func (b *Backend) memory(ctx context.Context, e xtables.Engine, sets []dataplane.EndpointSet) (m clientMemory, lacking, err error) {
 	if !slices.ContainsFunc(sets, func(s dataplane.EndpointSet) bool { return s.Affinity > 0 }) {
-		return with, nil, nil
+		return inSets, nil, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.asked {
-		b.lacking = b.try(ctx, xtables.Tool{Engine: found.Engine, Family: b.config.Families[0]})
+		b.lacking = b.try(ctx, xtables.Tool{Engine: e, Family: b.config.Families[0]})
 		if b.lacking != nil && !errors.Is(b.lacking, dataplane.ErrUnsupported) {
-			return with, nil, b.lacking
+			return inSets, nil, b.lacking
 		}
 		b.asked = true
 	}
 	if b.lacking != nil {
-		with.memory = inLists
+		m = inLists
 	}
-	return with, b.lacking, nil
+	return m, b.lacking, nil
 }
 
 // tryClientSets tries whether the kernel has sets and takes rules that name them.

@@ -94,15 +94,13 @@ func (f *follower) PlanChange(ctx context.Context, d dataplane.Delta) (dataplane
 
 // learn finds out where clients are remembered when the first sets ask for it.
 func (f *follower) learn(ctx context.Context, m *memory, sets []dataplane.EndpointSet) error {
-	with, lacking, err := f.backend.means(ctx, xtables.Found{Engine: m.engine, RandomFully: m.with.randomFully}, sets)
-	if err != nil {
+	where, lacking, err := f.backend.memory(ctx, m.engine, sets)
+	if err != nil || lacking == nil {
 		return err
 	}
-	if lacking != nil {
-		m.with = with
-		for _, part := range m.families {
-			part.with = with
-		}
+	m.with.memory = where
+	for _, part := range m.families {
+		part.with.memory = where
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ type means struct {
 	randomFully bool
 	// memory is where the clients of sets with affinity are remembered.
 	memory clientMemory
+	// liberal: connection tracking knows no stray segments.
+	liberal bool
 }
 
 // Ruleset returns all rules of one family that a table asks for, for a kernel
@@ -47,6 +49,10 @@ func (l *layout) ruleset(t dataplane.Table) (r xtables.Ruleset, trees map[string
 	hairpins, dispatches := l.hairpinChains(nil), l.dispatchChains(nil, nil)
 	r.Chains = slices.Concat(r.Chains, hairpins, postrouting(m, l.with), dispatches)
 	r.Jumps = jumps(m)
+	if !l.with.liberal {
+		chains, strays := xtables.Strays(l.node)
+		r.Chains, r.Jumps = append(chains, r.Chains...), append(strays, r.Jumps...)
+	}
 	for _, c := range slices.Concat(hairpins, dispatches) {
 		trees[c.Name] = c.Rules
 	}

@@ -66,6 +66,10 @@ func (t target) ruleset() xtables.Ruleset {
 	chain(xtables.NAT, chainLocal, t.localRules())
 	chain(xtables.NAT, chainPostrouting, t.postroutingRules())
 	r.Jumps = jumps(in != nil, t.has(brought), out != nil)
+	// IPVS translates by address alone, but what is masqueraded besides is known to
+	// connection tracking only.
+	chains, strays := xtables.Strays(t.node)
+	r.Chains, r.Jumps = append(chains, r.Chains...), append(strays, r.Jumps...)
 	return r
 }
 

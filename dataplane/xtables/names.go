@@ -36,7 +36,7 @@ func Owned(name string) bool {
 func single(rest string) bool {
 	switch rest {
 	case "SERVICES", "NODEPORTS", "LOCAL", "POSTROUTING", "MASQUERADE", "HAIRPIN", "MARK-MASQ",
-		"REFUSE", "DROP", "FILTER", "FORWARD", "UNUSED", "MADE-TABLE",
+		"REFUSE", "DROP", "FILTER", "FORWARD", "UNUSED", "INVALID", "MADE-TABLE",
 		"SOURCES", "MARK-IN", "MARK-OUT", "ARRIVED":
 		return true
 	}

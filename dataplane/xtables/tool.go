@@ -280,6 +280,14 @@ func plainEngine(name string) Engine {
 	return Legacy // versions before 1.8 name no engine
 }
 
+// Liberal reports whether connection tracking in the network namespace of the
+// calling thread takes segments outside of their window for parts of their
+// connection (nf_conntrack_tcp_be_liberal).
+func Liberal() bool {
+	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal")
+	return err == nil && len(b) > 0 && b[0] != '0'
+}
+
 // lockPath is the file that the programs of the legacy engine lock.
 func lockPath() string {
 	if p := os.Getenv("XTABLES_LOCKFILE"); p != "" {
