@@ -198,7 +198,7 @@ func refresh(ctx context.Context, changes []*change) error {
 		for _, id := range c.stale() {
 			if k == nil {
 				var err error
-				if k, err = openKernel(); err != nil {
+				if k, err = openRequests(); err != nil {
 					return err
 				}
 				defer k.close()

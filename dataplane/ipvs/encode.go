@@ -176,6 +176,13 @@ func (e *encoder) real(family uint16, command byte, v virtualServer, r realServe
 	e.close(at)
 }
 
+// findFamily writes a request for the number of a generic netlink family.
+func (e *encoder) findFamily(name string) {
+	at := e.command(unix.GENL_ID_CTRL, unix.CTRL_CMD_GETFAMILY)
+	e.text(unix.CTRL_ATTR_FAMILY_NAME, name)
+	e.close(at)
+}
+
 // listServers writes a request to list all virtual servers.
 func (e *encoder) listServers(family uint16) {
 	e.close(e.command(family, getServiceCommand))

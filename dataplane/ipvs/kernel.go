@@ -30,7 +30,7 @@ const (
 // kernel is the network namespace of the thread that opened it: its sockets
 // stay in that namespace.
 type kernel struct {
-	nl      *netlink.Handle
+	nl      *netlink.Handle  // nil, as filter, where only requests are made
 	filter  *nl.SocketHandle // for listing sets; it counts the requests
 	family  uint16           // number of generic netlink family IPVS
 	loop    int              // index of link lo
@@ -67,11 +67,10 @@ func schedulers() []string {
 // openKernel opens the namespace of the calling thread. Without IPVS in the
 // kernel it returns *dataplane.Unsupported and has touched nothing.
 func openKernel() (*kernel, error) {
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER, unix.NETLINK_GENERIC)
+	k, err := openRequests()
 	if err != nil {
-		return nil, fmt.Errorf("netlink sockets: %w", err)
+		return nil, err
 	}
-	k := &kernel{nl: h, sources: sources{}, sockets: map[int]*socket{}}
 	if err := k.open(); err != nil {
 		k.close()
 		return nil, err
@@ -79,22 +78,50 @@ func openKernel() (*kernel, error) {
 	return k, nil
 }
 
-func (k *kernel) open() error {
-	if err := k.nl.SetSocketTimeout(callLimit); err != nil {
-		return fmt.Errorf("netlink sockets: %w", err)
+// openRequests opens it for what needs no more than requests: virtual and real
+// servers, and entries of sets. A whole kernel takes several times as long to open
+// as such a change takes.
+func openRequests() (*kernel, error) {
+	k := &kernel{sources: sources{}, sockets: map[int]*socket{}}
+	if err := k.findFamily(); err != nil {
+		k.close()
+		return nil, err
 	}
-	family, err := k.nl.GenlFamilyGet("IPVS")
+	return k, nil
+}
+
+// findFamily asks for the number of generic netlink family IPVS, which is another
+// whenever its module is loaded.
+func (k *kernel) findFamily() error {
+	s, err := k.socket(unix.NETLINK_GENERIC)
 	if err != nil {
-		if !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("generic netlink family IPVS: %w", err)
-		}
+		return err
+	}
+	err = s.ask(context.Background(), unix.NLM_F_ACK, func(e *encoder) { e.findFamily("IPVS") }, func(body []byte) (err error) {
+		k.family, err = decodeFamily(body)
+		return err
+	})
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return &dataplane.Unsupported{
 			Feature: "IPVS",
 			Missing: "generic netlink family IPVS (module ip_vs)",
 			Mend:    "load the module (modprobe ip_vs), boot a kernel that has it, or use --backend iptables",
 		}
+	case err != nil:
+		return fmt.Errorf("generic netlink family IPVS: %w", err)
 	}
-	k.family = family.ID
+	return nil
+}
+
+func (k *kernel) open() error {
+	var err error
+	if k.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER); err != nil {
+		return fmt.Errorf("netlink sockets: %w", err)
+	}
+	if err := k.nl.SetSocketTimeout(callLimit); err != nil {
+		return fmt.Errorf("netlink sockets: %w", err)
+	}
 	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_NETFILTER)
 	if err != nil {
 		return fmt.Errorf("netfilter socket: %w", err)
@@ -113,7 +140,9 @@ func (k *kernel) open() error {
 }
 
 func (k *kernel) close() {
-	k.nl.Close()
+	if k.nl != nil {
+		k.nl.Close()
+	}
 	if k.filter != nil {
 		k.filter.Close()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -47,7 +48,11 @@ func (p *phase) Apply(ctx context.Context) error {
 	if len(p.steps) == 0 {
 		return nil
 	}
-	k, err := openKernel()
+	open := openKernel
+	if p.simple() {
+		open = openRequests
+	}
+	k, err := open()
 	if err != nil {
 		return err
 	}
@@ -73,6 +78,17 @@ func (p *phase) Apply(ctx context.Context) error {
 		return notServed{errors.Join(left...)}
 	}
 	return nil
+}
+
+// simple reports whether the steps are but requests about servers and entries.
+func (p *phase) simple() bool {
+	return !slices.ContainsFunc(p.steps, func(s step) bool {
+		switch s.action.(type) {
+		case putServer, dropServer, putReal, dropReal, setEntry, refuse:
+			return false
+		}
+		return true
+	})
 }
 
 // take takes the first step, or as many as can be taken at once, and returns how

@@ -93,13 +93,20 @@ func (s *socket) send(ctx context.Context, n int, encode func(i int, e *encoder)
 // came is half of the old and half of the new.
 var errInterrupted = errors.New("listing interrupted by a change")
 
-// list sends one request and calls each with the body of every answer.
+// list sends one request for a listing and calls each with the body of every
+// answer.
 func (s *socket) list(ctx context.Context, encode func(e *encoder), each func(body []byte) error) error {
+	return s.ask(ctx, unix.NLM_F_DUMP, encode, each)
+}
+
+// ask sends one request, with flags that make the kernel say where its answers
+// end, and calls each with the body of every answer.
+func (s *socket) ask(ctx context.Context, flags uint16, encode func(e *encoder), each func(body []byte) error) error {
 	s.out.buf = s.out.buf[:0]
 	s.sequence++
 	s.out.sequence = s.sequence
 	encode(&s.out)
-	s.out.addFlags(0, unix.NLM_F_DUMP)
+	s.out.addFlags(0, flags)
 	interrupted := false
 	err := s.exchange(ctx, func(m answer) (bool, error) {
 		if m.sequence != s.sequence {

@@ -52,6 +52,19 @@ func number(value []byte) uint64 {
 	return 0
 }
 
+// decodeFamily reads the answer that tells the number of a generic netlink family.
+func decodeFamily(body []byte) (id uint16, err error) {
+	if len(body) < genericHeader {
+		return 0, fmt.Errorf("answer of %d bytes", len(body))
+	}
+	err = attributes(body[genericHeader:], func(kind uint16, value []byte) {
+		if kind == unix.CTRL_ATTR_FAMILY_ID {
+			id = uint16(number(value))
+		}
+	})
+	return id, err
+}
+
 // nested calls each with the attributes inside the one attribute of that kind, in
 // an answer of a generic netlink family.
 func nested(body []byte, outer uint16, each func(kind uint16, value []byte)) error {
