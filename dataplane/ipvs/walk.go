@@ -194,11 +194,22 @@ func (w *walker) schedule(step dataplane.Step, v virtualServer, at xtables.Part)
 			continue
 		}
 		one.To, one.Translated, one.In = r.addr, true, ""
-		step.Rule, step.Why, step.Subject, step.Share = r.line("a", v), "in its turn the endpoint becomes the destination", dataplane.AboutChoice, one.Share
+		step.Rule, step.Why, step.Subject, step.Share = r.line("a", v), v.chooses()+" the endpoint becomes the destination", dataplane.AboutChoice, one.Share
 		w.Trace.Take(step)
 		sent = append(sent, one)
 	}
 	return sent
+}
+
+// chooses says how the scheduler comes to an endpoint.
+func (v virtualServer) chooses() string {
+	switch v.scheduler {
+	case "rr", "wrr":
+		return "in its turn"
+	case "sh", "mh":
+		return "for clients with that hash"
+	}
+	return "when the scheduler chooses it"
 }
 
 // kindNamed returns the kind of the set that has a name.
