@@ -91,11 +91,7 @@ func (b *builder) address(fe dataplane.Frontend) {
 		return
 	}
 	b.sets[ports][keyEntry(fe.Key)] = fe.Service
-	// A refusal by ICMP is told by FORWARD alone: in INPUT the error would have to
-	// come from an address that table local does not have, and the kernel sends
-	// none. Connections of TCP may still drain, and need the way in.
-	refused := fe.Protocol != dataplane.TCP && !slices.ContainsFunc(fe.Routes[:], func(r dataplane.Route) bool { return r.Verdict != dataplane.Refuse })
-	if fe.Kind != dataplane.NodePort && !refused {
+	if fe.Kind != dataplane.NodePort {
 		b.sets[brought][keyEntry(fe.Key)] = fe.Service
 		service, _, _ := strings.Cut(fe.Service, ":")
 		b.sets[arrivals][entry{addr: fe.Addr}] = service
