@@ -292,13 +292,8 @@ func (w *walker) tryFlows(table dataplane.Table) error {
 		want, known := fateOf(table, p)
 		// Whoever waits for what does not come waits long: of those a few.
 		patient := want.verdict != dataplane.Drop || w.dice.chance(20)
-		// Sockets of SCTP do not tell a refusal from silence. And where something
-		// drains, IPVS sees the node's own packets before the rules that refuse them:
-		// it does so too, but by an ICMP that connect does not hear at once.
-		told := p.to.Protocol != dataplane.SCTP || w.sctp
-		if want.verdict == dataplane.Refuse {
-			told = p.to.Protocol != dataplane.SCTP && !(w.drains && p.node)
-		}
+		// Sockets of SCTP do not tell a refusal from silence.
+		told := p.to.Protocol != dataplane.SCTP || w.sctp && want.verdict != dataplane.Refuse
 		if !known || !patient || !told {
 			continue
 		}
