@@ -13,14 +13,15 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // sticky is a table with one Service of two endpoints, in both families, that
 // remembers clients.
 func sticky(timeout time.Duration) dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
-	clusterIP(&t, "default/web", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
-	clusterIP(&t, "default/web", "[fd00:10:96::10]:80", dataplane.TCP, "[fd00:10:244::11]:8080", "[fd00:10:244::12]:8080")
+	t := dataplane.Table{Node: tables.Node()}
+	tables.ClusterIP(&t, "default/web", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
+	tables.ClusterIP(&t, "default/web", "[fd00:10:96::10]:80", dataplane.TCP, "[fd00:10:244::11]:8080", "[fd00:10:244::12]:8080")
 	for i := range t.Sets {
 		t.Sets[i].Affinity = timeout
 	}
@@ -98,7 +99,7 @@ func TestThousandsOfClients(t *testing.T) {
 	const clients = 6000
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := programmed(t, e, func(l *lab.Lab, table *dataplane.Table) {
-			service(t, table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2), l.Pod(3))
+			tables.Service(t, table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2), l.Pod(3))
 			for i := range table.Sets {
 				table.Sets[i].Affinity = time.Hour
 			}
@@ -107,7 +108,7 @@ func TestThousandsOfClients(t *testing.T) {
 		l.Outside.Run("ip", "route", "add", "local", "198.18.0.0/16", "dev", "lo")
 		l.Outside.Run("ip", "-6", "route", "add", "local", "2001:db8::/64", "dev", "lo")
 		l.Outside.Sysctl("net.ipv6.ip_nonlocal_bind", "1")
-		for _, at := range both(t, "10.96.0.10:80") {
+		for _, at := range tables.Both(t, "10.96.0.10:80") {
 			served := map[netip.Addr]string{}
 			for n := range clients {
 				from := netip.AddrFrom4([4]byte{198, 18, byte(n / 250), byte(1 + n%250)})
@@ -163,7 +164,7 @@ func TestSetsComeAndGo(t *testing.T) {
 			t.Errorf("%d sets, want 3 after an endpoint has left", got)
 		}
 		l.Node.Do(func() { converge(t, New(Config{Engine: e.Other()}), sticky(time.Hour)) })
-		l.Node.Do(func() { converge(t, New(Config{Engine: e}), small()) })
+		l.Node.Do(func() { converge(t, New(Config{Engine: e}), tables.Small()) })
 		if got := count(); got != 0 {
 			t.Errorf("%d sets, want none without affinity\n%s", got, l.Node.Run("ipset", "list", "-t"))
 		}
@@ -240,7 +241,7 @@ func TestForeignRuleKeepsSet(t *testing.T) {
 		l.Node.Do(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			err := plan(t, b, small()).Apply(ctx)
+			err := plan(t, b, tables.Small()).Apply(ctx)
 			if err == nil || !strings.Contains(err.Error(), set) || !strings.Contains(err.Error(), "a rule that is not ours names the set") {
 				t.Errorf("error %v", err)
 			}

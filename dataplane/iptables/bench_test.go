@@ -9,6 +9,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // sizes are the numbers of Services that benchmarks run with, each with ten
@@ -18,7 +19,7 @@ var sizes = [...]int{100, 1000, 10_000}
 // BenchmarkRender measures the way from a table to the text of all rules.
 func BenchmarkRender(b *testing.B) {
 	for _, n := range sizes {
-		table := many(n, 10)
+		table := tables.Many(n, 10)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				if text, err := New(Config{}).Render(table); err != nil || text == "" {
@@ -32,7 +33,7 @@ func BenchmarkRender(b *testing.B) {
 // BenchmarkParse measures reading back what the kernel holds.
 func BenchmarkParse(b *testing.B) {
 	for _, n := range sizes {
-		text := []byte(saved(Ruleset(many(n, 10), dataplane.IPv4, true)))
+		text := []byte(saved(Ruleset(tables.Many(n, 10), dataplane.IPv4, true)))
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				if _, err := xtables.Parse(text); err != nil {
@@ -46,8 +47,8 @@ func BenchmarkParse(b *testing.B) {
 // BenchmarkDiff measures the comparison when one endpoint differs.
 func BenchmarkDiff(b *testing.B) {
 	for _, n := range sizes {
-		have := stateOf(b, Ruleset(many(n, 10), dataplane.IPv4, true))
-		table := many(n, 10)
+		have := stateOf(b, Ruleset(tables.Many(n, 10), dataplane.IPv4, true))
+		table := tables.Many(n, 10)
 		endpointOf(&table, "s77").Addr = netip.MustParseAddrPort("10.244.9.9:8080")
 		want := Ruleset(table, dataplane.IPv4, true)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -74,7 +75,7 @@ func BenchmarkKernel(b *testing.B) {
 
 func benchmarkKernel(b *testing.B, e xtables.Engine, n int) {
 	lab.Require(b, lab.Namespaces)
-	backend, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}), many(n, 10)
+	backend, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}), tables.Many(n, 10)
 	b.Run("load", func(b *testing.B) {
 		var m meter
 		for b.Loop() {
@@ -134,7 +135,7 @@ func seconds(b *testing.B, who int) float64 {
 func BenchmarkFollow(b *testing.B) {
 	for _, n := range sizes[1:] {
 		b.Run(fmt.Sprintf("plan/%d", n), func(b *testing.B) {
-			table := many(n, 10)
+			table := tables.Many(n, 10)
 			_, m := remember(table.ForFamily(dataplane.IPv4), dataplane.IPv4, means{randomFully: true})
 			service := firstService(table)
 			for i := 0; b.Loop(); i++ {
@@ -151,7 +152,7 @@ func BenchmarkFollow(b *testing.B) {
 
 func benchmarkFollow(b *testing.B, e xtables.Engine, n int) {
 	lab.Require(b, lab.Namespaces)
-	f, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}).Follow(), many(n, 10)
+	f, table := New(Config{Engine: e, Families: []dataplane.Family{dataplane.IPv4}}).Follow(), tables.Many(n, 10)
 	node := lab.New(b, lab.WithPods(0)).Node
 	apply := func(p dataplane.Plan, err error) {
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestRulesMet counts with the kernel's own counters how many rules a packet to
@@ -19,7 +20,7 @@ func TestRulesMet(t *testing.T) {
 		l := programmed(t, e, func(l *lab.Lab, table *dataplane.Table) {
 			for i := range 2000 {
 				last = netip.MustParseAddrPort(fmt.Sprintf("10.96.%d.%d:80", i/250, 1+i%250))
-				fill(table, i, last, netip.AddrPortFrom(l.Pod(2).IPv4, 8080).String())
+				tables.Fill(table, i, last, netip.AddrPortFrom(l.Pod(2).IPv4, 8080).String())
 			}
 			table.Sort()
 		})
@@ -57,12 +58,4 @@ func rulesMet(save string) int {
 		}
 	}
 	return total
-}
-
-// fill is clusterIP for large tables: the caller sorts.
-func fill(t *dataplane.Table, number int, at netip.AddrPort, endpoints ...string) {
-	one := dataplane.Table{}
-	clusterIP(&one, fmt.Sprintf("default/s%d:http", number), at.String(), dataplane.TCP, endpoints...)
-	t.Frontends = append(t.Frontends, one.Frontends...)
-	t.Sets = append(t.Sets, one.Sets...)
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // manyDoors is a table of n Services, each with a NodePort and an external
 // address that only some sources may use.
 func manyDoors(n int) dataplane.Table {
-	t := many(n, 2)
+	t := tables.Many(n, 2)
 	addr := netip.MustParseAddr("203.0.113.1")
 	for i := range n {
 		fe := t.Frontends[i]
@@ -41,7 +42,7 @@ func TestDoorRules(t *testing.T) {
 		return out
 	}
 	had := map[string]bool{}
-	for _, r := range rules(many(1, 2)) {
+	for _, r := range rules(tables.Many(1, 2)) {
 		had[r] = true
 	}
 	var got []string
@@ -137,15 +138,15 @@ func TestOneDoorChange(t *testing.T) {
 // packet meets more rules than the tree allows, nor one to any other port.
 func TestNodePortsMet(t *testing.T) {
 	table := manyDoors(1000)
-	p := packet{src: netip.MustParseAddr("198.51.100.9"), dst: table.Node.Addrs[0], p: dataplane.TCP, port: 22, in: "eth0"}
-	w := walk(Ruleset(table, dataplane.IPv4, true), table.Node, p)
-	if w.fates["none"] != 1 {
-		t.Errorf("port 22 of the node: %v", w.fates)
+	p := tables.Packet{Src: netip.MustParseAddr("198.51.100.9"), Dst: table.Node.Addrs[0], Protocol: dataplane.TCP, Port: 22, In: "eth0"}
+	rules := Ruleset(table, dataplane.IPv4, true).Rules()
+	if got := tables.FatesOf(follow(rules, p.On(table.Node))); got["none"] != 1 {
+		t.Errorf("port 22 of the node: %v", got)
 	}
-	most := w.met
+	most := metIn(rules, p.On(table.Node))
 	for i := range 1000 {
-		p.port = uint16(30000 + i)
-		most = max(most, w.walk(p).met)
+		p.Port = uint16(30000 + i)
+		most = max(most, metIn(rules, p.On(table.Node)))
 	}
 	if most > 64 {
 		t.Errorf("a packet meets %d rules", most)

@@ -9,21 +9,13 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
-
-// small is a table whose rules are few enough to be damaged by hand.
-func small() dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
-	clusterIP(&t, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
-	clusterIP(&t, "default/web:http", "[fd00:10:96::10]:80", dataplane.TCP, "[fd00:10:244::11]:8080")
-	clusterIP(&t, "default/empty", "10.96.0.11:80", dataplane.TCP)
-	return t
-}
 
 // TestDrift proves that whatever somebody does to our rules, the plan shows
 // exactly that and applying it repairs exactly that.
 func TestDrift(t *testing.T) {
-	key := small().Frontends[0].Key
+	key := tables.Small().Frontends[0].Key
 	for _, tc := range []struct {
 		name   string
 		damage []string // iptables commands; SVC stands for the chain of web
@@ -53,11 +45,11 @@ func TestDrift(t *testing.T) {
 			eachEngine(t, func(t *testing.T, e xtables.Engine) {
 				l := lab.New(t, lab.WithPods(0))
 				b := New(Config{Engine: e})
-				l.Node.Do(func() { converge(t, b, small()) })
+				l.Node.Do(func() { converge(t, b, tables.Small()) })
 				before := dump(l.Node, e)
 				damage(l.Node, e, tc.damage, names)
-				l.Node.Do(func() { checkChanges(t, plan(t, b, small()), tc.want, names) })
-				l.Node.Do(func() { converge(t, b, small()) })
+				l.Node.Do(func() { checkChanges(t, plan(t, b, tables.Small()), tc.want, names) })
+				l.Node.Do(func() { converge(t, b, tables.Small()) })
 				if after := dump(l.Node, e); after != before {
 					t.Errorf("after the repair:\n%s\nwant:\n%s", after, before)
 				}
@@ -111,13 +103,13 @@ func TestFlushedTable(t *testing.T) {
 		l := lab.New(t, lab.WithPods(0))
 		tool := "iptables-" + e.String()
 		b := New(Config{Engine: e})
-		l.Node.Do(func() { converge(t, b, small()) })
+		l.Node.Do(func() { converge(t, b, tables.Small()) })
 		before := dump(l.Node, e)
 		for range 10 {
 			l.Node.Run(tool, "-t", "nat", "-F")
 			l.Node.Run(tool, "-t", "nat", "-A", "PREROUTING", "-p", "udp", "-m", "comment", "--comment", "foreign -j TOY-X", "-j", "ACCEPT")
 			l.Node.Run(tool, "-t", "nat", "-N", "FOREIGN")
-			l.Node.Do(func() { converge(t, b, small()) })
+			l.Node.Do(func() { converge(t, b, tables.Small()) })
 			if n := strings.Count(dump(l.Node, e), "foreign -j TOY-X"); n != 1 {
 				t.Fatalf("%d foreign rules after the repair, want 1", n)
 			}
@@ -157,9 +149,9 @@ func TestRemove(t *testing.T) {
 				damage(l.Node, e, tc.before, strings.NewReplacer())
 				before := dump(l.Node, xtables.NFT) + dump(l.Node, xtables.Legacy)
 				b := New(Config{Engine: e})
-				l.Node.Do(func() { converge(t, b, everyShape()) })
+				l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 				damage(l.Node, e, tc.between, strings.NewReplacer())
-				l.Node.Do(func() { converge(t, b, everyShape()) })
+				l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 				l.Node.Do(func() { remove(t, b) })
 				if after := dump(l.Node, xtables.NFT) + dump(l.Node, xtables.Legacy); after != before {
 					t.Errorf("after removal:\n%s\nwant:\n%s", after, before)
@@ -190,7 +182,7 @@ func TestForeignReference(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
 		b := New(Config{Engine: e})
-		l.Node.Do(func() { converge(t, b, small()) })
+		l.Node.Do(func() { converge(t, b, tables.Small()) })
 		damage(l.Node, e, []string{"-t nat -N FOREIGN", "-t nat -A FOREIGN -j TOY-SERVICES"}, strings.NewReplacer())
 		l.Node.Do(func() { remove(t, b) })
 		left := dump(l.Node, e)
@@ -206,15 +198,15 @@ func TestOtherEngine(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
 		old := e.Other()
-		l.Node.Do(func() { converge(t, New(Config{Engine: old}), small()) })
+		l.Node.Do(func() { converge(t, New(Config{Engine: old}), tables.Small()) })
 		damage(l.Node, old, []string{"-t nat -A OUTPUT -p udp -j RETURN"}, strings.NewReplacer())
 		l.Node.Do(func() {
 			b := New(Config{Engine: e})
-			changes := plan(t, b, small()).Changes()
+			changes := plan(t, b, tables.Small()).Changes()
 			if last := changes[len(changes)-1]; last.Op != dataplane.Remove || !strings.Contains(last.Object, old.String()) {
 				t.Errorf("last change %s, want a removal in the other engine", last)
 			}
-			converge(t, b, small())
+			converge(t, b, tables.Small())
 		})
 		left := dump(l.Node, old)
 		if strings.Contains(left, "TOY-") || !strings.Contains(left, "-A OUTPUT -p udp -j RETURN") {

@@ -15,6 +15,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // world is Services by name, as parts of a table, that change at random.
@@ -30,7 +31,7 @@ func newWorld(seed uint64) *world {
 
 // table joins the Services.
 func (w *world) table(names ...string) dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
+	t := dataplane.Table{Node: tables.Node()}
 	for _, n := range names {
 		t.Frontends = append(t.Frontends, w.services[n].Frontends...)
 		t.Sets = append(t.Sets, w.services[n].Sets...)
@@ -126,9 +127,9 @@ func (w *world) addFrontend(t *dataplane.Table, service string) {
 		fe.Port = uint16(30000 + w.IntN(300))
 	}
 	if fe.Kind == dataplane.ExternalIP {
-		fe.Addr = testNode().Addrs[0]
+		fe.Addr = tables.Node().Addrs[0]
 		if six {
-			fe.Addr = testNode().Addrs[1]
+			fe.Addr = tables.Node().Addrs[1]
 		}
 	}
 	if w.taken[fe.Key] != "" {
@@ -282,12 +283,12 @@ func TestForgotten(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		node, b := lab.New(t, lab.WithPods(0)).Node, New(Config{Engine: e})
 		var none, web dataplane.Table
-		none.Node = testNode()
-		web.Node = testNode()
-		clusterIP(&web, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080")
+		none.Node = tables.Node()
+		web.Node = tables.Node()
+		tables.ClusterIP(&web, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080")
 		comes, goes := dataplane.Delta{Before: none, After: web}, dataplane.Delta{Before: web, After: none}
-		other := dataplane.Table{Node: testNode()}
-		clusterIP(&other, "default/other", "10.96.0.11:80", dataplane.TCP, "10.244.0.12:8080")
+		other := dataplane.Table{Node: tables.Node()}
+		tables.ClusterIP(&other, "default/other", "10.96.0.11:80", dataplane.TCP, "10.244.0.12:8080")
 		node.Do(func() {
 			f := b.Follow()
 			change := func(d dataplane.Delta) (dataplane.Plan, bool) {

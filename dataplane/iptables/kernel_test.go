@@ -9,6 +9,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
@@ -32,7 +33,7 @@ func eachEngine(t *testing.T, test func(t *testing.T, e xtables.Engine)) {
 }
 
 // plan makes a plan and ends the test if it cannot.
-func plan(t *testing.T, b *Backend, table dataplane.Table) dataplane.Plan {
+func plan(t testing.TB, b *Backend, table dataplane.Table) dataplane.Plan {
 	t.Helper()
 	p, err := b.Plan(context.Background(), table)
 	if err != nil {
@@ -42,7 +43,7 @@ func plan(t *testing.T, b *Backend, table dataplane.Table) dataplane.Plan {
 }
 
 // converge applies the plan for a table and requires that nothing is left to do.
-func converge(t *testing.T, b *Backend, table dataplane.Table) {
+func converge(t testing.TB, b *Backend, table dataplane.Table) {
 	t.Helper()
 	if err := plan(t, b, table).Apply(context.Background()); err != nil {
 		t.Fatalf("apply: %v", err)
@@ -58,6 +59,6 @@ func TestIdempotent(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
 		b := New(Config{Engine: e})
-		l.Node.Do(func() { converge(t, b, everyShape()) })
+		l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
 	})
 }

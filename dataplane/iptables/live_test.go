@@ -10,6 +10,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestWalkLive proves that a walk through the kernel's rules is the walk through
@@ -19,19 +20,19 @@ func TestWalkLive(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
 		b := New(Config{Engine: e})
-		table := everyShape()
+		table := tables.EveryShape()
 		l.Node.Do(func() {
 			converge(t, b, table)
 			for i := 0; i < len(table.Frontends); i += 7 { // reading all rules takes its time
 				fe := table.Frontends[i]
-				p := packet{src: netip.MustParseAddr("198.51.100.7"), dst: fe.Addr, p: fe.Protocol, port: fe.Port, in: "eth0"}
+				p := tables.Packet{Src: netip.MustParseAddr("198.51.100.7"), Dst: fe.Addr, Protocol: fe.Protocol, Port: fe.Port, In: "eth0"}
 				if fe.Addr.Is6() {
-					p.src = netip.MustParseAddr("2001:db8::7")
+					p.Src = netip.MustParseAddr("2001:db8::7")
 				}
-				checkLive(t, b, table, p.on(table.Node))
-				p.port++
-				p.in = ""
-				checkLive(t, b, table, p.on(table.Node))
+				checkLive(t, b, table, p.On(table.Node))
+				p.Port++
+				p.In = ""
+				checkLive(t, b, table, p.On(table.Node))
 			}
 			converge(t, b, table)
 		})
@@ -57,7 +58,7 @@ func checkLive(t *testing.T, b *Backend, table dataplane.Table, p dataplane.Pack
 // somebody has changed our rules.
 func TestWalkDrift(t *testing.T) {
 	const both = "delivered 10.244.0.11:8080 0.50, delivered 10.244.0.12:8080 0.50"
-	key := small().Frontends[0].Key
+	key := tables.Small().Frontends[0].Key
 	names := strings.NewReplacer("SVC ", frontendChain(key)+" ")
 	for _, tc := range []struct {
 		name, ends, note string
@@ -77,11 +78,11 @@ func TestWalkDrift(t *testing.T) {
 			eachEngine(t, func(t *testing.T, e xtables.Engine) {
 				l := lab.New(t, lab.WithPods(0))
 				b := New(Config{Engine: e})
-				l.Node.Do(func() { converge(t, b, small()) })
+				l.Node.Do(func() { converge(t, b, tables.Small()) })
 				damage(l.Node, e, tc.damage, names)
-				p := packet{src: netip.MustParseAddr("10.244.0.99"), dst: key.Addr, p: dataplane.TCP, port: 80, in: "br0"}
+				p := tables.Packet{Src: netip.MustParseAddr("10.244.0.99"), Dst: key.Addr, Protocol: dataplane.TCP, Port: 80, In: "br0"}
 				l.Node.Do(func() {
-					tr, err := b.WalkLive(t.Context(), p.on(small().Node))
+					tr, err := b.WalkLive(t.Context(), p.On(tables.Small().Node))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -9,19 +9,21 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
-// sharesOf walks the choice of a set and returns what each endpoint gets.
-func sharesOf(t *testing.T, s dataplane.EndpointSet) walker {
+// sharesOf walks the choice of a set and returns what each endpoint gets, and
+// the most rules that a packet meets.
+func sharesOf(t *testing.T, s dataplane.EndpointSet) (fates tables.Fates, met int) {
 	t.Helper()
 	lead := xtables.Jump{Table: xtables.NAT, Base: "PREROUTING", Rule: goTo(setChain(s.Name, ""))}
 	rules := xtables.Ruleset{Chains: pickChains(s, inSets), Jumps: []xtables.Jump{lead}}.Rules()
 	p := dataplane.Packet{Key: dataplane.Key{Protocol: dataplane.TCP}, In: "br0"}
-	w := walker{fates: fatesOf(follow(rules, p)), met: metIn(rules, p)}
-	if left := w.fates["none"]; left > 0 {
+	fates = tables.FatesOf(follow(rules, p))
+	if left := fates["none"]; left > 0 {
 		t.Errorf("%g of the packets fall through", left)
 	}
-	return w
+	return fates, metIn(rules, p)
 }
 
 func setOf(weights ...uint16) dataplane.EndpointSet {
@@ -56,16 +58,16 @@ func TestExactShares(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := setOf(tc.weights...)
-			w := sharesOf(t, s)
+			fates, met := sharesOf(t, s)
 			total := float64(weight(s.Endpoints))
 			for i, e := range s.Endpoints {
-				got, want := w.fates["forward "+e.Addr.String()], float64(tc.weights[i])/total
+				got, want := fates["forward "+e.Addr.String()], float64(tc.weights[i])/total
 				if math.Abs(got-want) > 4.0/resolution {
 					t.Errorf("%s gets %.12f, want %.12f", e.Addr, got, want)
 				}
 			}
-			if w.met > tc.most {
-				t.Errorf("a packet meets %d rules, want at most %d", w.met, tc.most)
+			if met > tc.most {
+				t.Errorf("a packet meets %d rules, want at most %d", met, tc.most)
 			}
 		})
 	}
@@ -98,7 +100,7 @@ func TestProbabilityText(t *testing.T) {
 // TestOwnNames proves that every chain and jump of ours is recognised as ours.
 func TestOwnNames(t *testing.T) {
 	for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
-		r := Ruleset(everyShape(), f, true)
+		r := Ruleset(tables.EveryShape(), f, true)
 		for _, c := range r.Chains {
 			if !xtables.Owned(c.Name) {
 				t.Errorf("chain %s is not recognised", c.Name)

@@ -10,12 +10,13 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestRender shows all rules of one Service with two endpoints.
 func TestRender(t *testing.T) {
-	table := dataplane.Table{Node: testNode()}
-	clusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
+	table := dataplane.Table{Node: tables.Node()}
+	tables.ClusterIP(&table, "default/web:http", "10.96.0.10:80", dataplane.TCP, "10.244.0.11:8080", "10.244.0.12:8080")
 	text, err := New(Config{}).Render(table)
 	if err != nil {
 		t.Fatal(err)
@@ -62,9 +63,9 @@ func TestRenderFamilies(t *testing.T) {
 		table dataplane.Table
 		want  []string
 	}{
-		{"no frontend", dataplane.Table{Node: testNode()}, nil},
-		{"IPv4", many(3, 1), []string{"# iptables-restore --noflush\n"}},
-		{"both", small(), []string{"# iptables-restore --noflush\n", "# ip6tables-restore --noflush\n"}},
+		{"no frontend", dataplane.Table{Node: tables.Node()}, nil},
+		{"IPv4", tables.Many(3, 1), []string{"# iptables-restore --noflush\n"}},
+		{"both", tables.Small(), []string{"# iptables-restore --noflush\n", "# ip6tables-restore --noflush\n"}},
 	} {
 		text, err := New(Config{}).Render(tc.table)
 		if err != nil {
@@ -87,13 +88,13 @@ func TestRenderFamilies(t *testing.T) {
 func TestRenderLoads(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
-		text, err := New(Config{}).Render(everyShape())
+		text, err := New(Config{}).Render(tables.EveryShape())
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.Node.Do(func() {
 			load(t, e, text)
-			for _, c := range plan(t, New(Config{Engine: e}), everyShape()).Changes() {
+			for _, c := range plan(t, New(Config{Engine: e}), tables.EveryShape()).Changes() {
 				t.Errorf("still to do: %s", c)
 			}
 		})
@@ -126,6 +127,6 @@ func TestIPv6SwitchedOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := lab.New(t, lab.WithPods(0))
 		l.Node.Sysctl("net.ipv6.conf.all.disable_ipv6", "1")
-		l.Node.Do(func() { converge(t, New(Config{Engine: e}), small()) })
+		l.Node.Do(func() { converge(t, New(Config{Engine: e}), tables.Small()) })
 	})
 }

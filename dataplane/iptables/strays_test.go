@@ -8,6 +8,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // TestLiberalTracking proves that there is no rule against stray segments where
@@ -18,9 +19,9 @@ func TestLiberalTracking(t *testing.T) {
 		l := lab.New(t)
 		const liberal = "net.netfilter.nf_conntrack_tcp_be_liberal"
 		l.Node.Sysctl(liberal, "1")
-		table := dataplane.Table{Node: testNode()}
+		table := dataplane.Table{Node: tables.Node()}
 		l.Pod(2).Serve(dataplane.TCP, 8080)
-		service(t, &table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2))
+		tables.Service(t, &table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2))
 		l.Node.Do(func() { converge(t, New(Config{Engine: e}), table) })
 		rules := func() string { return l.Node.Run("iptables-"+e.String()+"-save", "-t", "filter") }
 		if got := rules(); strings.Contains(got, "INVALID") {

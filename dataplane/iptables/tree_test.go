@@ -1,7 +1,6 @@
 package iptables
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/tables"
 )
 
 // lookup follows the tree as the rules made from it do, and returns the keys it
@@ -114,36 +114,14 @@ func TestDigits(t *testing.T) {
 	}
 }
 
-// many is a table of n Services with their endpoints, laid out as an allocator
-// of addresses does: one after the other.
-func many(n, endpoints int) dataplane.Table {
-	t := dataplane.Table{Node: testNode()}
-	addr := netip.MustParseAddr("10.96.0.1")
-	for i := range n {
-		var eps []string
-		for e := range endpoints {
-			eps = append(eps, fmt.Sprintf("10.%d.%d.%d:8080", 200+e, i/250, 1+i%250))
-		}
-		fill(&t, i, netip.AddrPortFrom(addr, 80), eps...)
-		addr = addr.Next()
-	}
-	for i := range t.Sets {
-		for e := range t.Sets[i].Endpoints {
-			t.Sets[i].Endpoints[e].Local = false
-		}
-	}
-	t.Sort()
-	return t
-}
-
 // TestRulesMetByAny proves that among 10,000 Services no packet to any of them
 // meets more than 64 rules up to its endpoint.
 func TestRulesMetByAny(t *testing.T) {
-	table := many(10_000, 10)
-	w := walk(Ruleset(table, dataplane.IPv4, true), table.Node, packet{dst: netip.MustParseAddr("127.0.0.1"), src: testNode().Addrs[0], p: dataplane.TCP})
+	table := tables.Many(10_000, 10)
+	rules := Ruleset(table, dataplane.IPv4, true).Rules()
 	most, sum := 0, 0
 	for _, fe := range table.Frontends {
-		met := w.walk(packet{src: testNode().Addrs[0], dst: fe.Addr, p: fe.Protocol, port: fe.Port}).met
+		met := metIn(rules, tables.Packet{Src: tables.Node().Addrs[0]}.To(fe.Key).On(table.Node))
 		most, sum = max(most, met), sum+met
 	}
 	if most > 64 {
@@ -157,7 +135,7 @@ func TestRulesMetByAny(t *testing.T) {
 // tree of such endpoints; and an added Service only its own chains and those of
 // the dispatch on its way.
 func TestOneChange(t *testing.T) {
-	have := stateOf(t, Ruleset(many(2000, 10), dataplane.IPv4, true))
+	have := stateOf(t, Ruleset(tables.Many(2000, 10), dataplane.IPv4, true))
 	for _, tc := range []struct {
 		name    string
 		change  func(*dataplane.Table)
@@ -169,15 +147,17 @@ func TestOneChange(t *testing.T) {
 		{"endpoint here", func(t *dataplane.Table) {
 			*endpointOf(t, "s777") = dataplane.Endpoint{Addr: netip.MustParseAddrPort("10.244.9.9:8080"), Weight: 1, Local: true}
 		}, func(e xtables.Edit) bool { return e.For == "default/s777:http" || e.Chain == hairpinChain }, 2},
-		{"Service added", func(t *dataplane.Table) { fill(t, 5000, netip.MustParseAddrPort("10.96.3.7:8443"), "10.244.1.1:80") },
+		{"Service added", func(t *dataplane.Table) {
+			tables.Fill(t, 5000, netip.MustParseAddrPort("10.96.3.7:8443"), "10.244.1.1:80")
+		},
 			func(e xtables.Edit) bool {
 				p, err := netip.ParsePrefix(e.Chain[len(xtables.Prefix):])
 				onWay := err == nil && p.Contains(netip.MustParseAddr("10.96.3.7"))
 				return onWay || e.For == "default/s5000:http" || e.Chain == "TOY-10.96.3.7" || e.Chain == hairpinChain
-			}, 4},
+			}, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			table := many(2000, 10)
+			table := tables.Many(2000, 10)
 			tc.change(&table)
 			table.Sort()
 			edits := xtables.Diff(Ruleset(table, dataplane.IPv4, true), have).Edits
