@@ -86,7 +86,7 @@ func difference(want layout, have state) (delta, error) {
 			sd.compare(s.elements, was.elements)
 		}
 		if s.name == frontendsSet {
-			d.frontends = [][]element{s.elements}
+			d.frontends = [][]element{s.elements, sd.remove}
 		}
 		if !sd.empty() {
 			d.sets = append(d.sets, sd)

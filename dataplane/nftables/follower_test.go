@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -137,13 +138,14 @@ func TestFollow(t *testing.T) {
 			for range rapid.IntRange(1, 8).Draw(rt, "steps") {
 				to := anyPool(rt, f.pool)
 				p, err := f.PlanChange(t.Context(), f.delta(to))
-				if err == nil {
-					err = p.Apply(t.Context())
-				}
 				if err != nil {
 					rt.Fatalf("change: %v", err)
 				}
 				f.pool = to
+				f.sameAsWhole(rt, p)
+				if err := p.Apply(t.Context()); err != nil {
+					rt.Fatalf("change: %v", err)
+				}
 				f.check(rt)
 			}
 		})
@@ -167,6 +169,24 @@ func (f *following) whole(t fataler, ctx context.Context) {
 	}
 	if err != nil {
 		t.Fatalf("whole pass: %v", err)
+	}
+}
+
+// sameAsWhole requires that a plan of a change is what a pass over all would plan.
+func (f *following) sameAsWhole(t fataler, p dataplane.Plan) {
+	t.Helper()
+	whole, err := f.backend.Plan(context.Background(), f.table(all))
+	if err != nil {
+		t.Fatalf("plan: %v", err)
+	}
+	text := func(p dataplane.Plan) (out []string) {
+		for _, c := range p.Changes() {
+			out = append(out, fmt.Sprintf("%s %q", c, c.Lines))
+		}
+		return slices.Sorted(slices.Values(out))
+	}
+	if diff := cmp.Diff(text(whole), text(p)); diff != "" {
+		t.Fatalf("a pass over all (-), a change (+):\n%s", diff)
 	}
 }
 
@@ -216,6 +236,42 @@ func (u unreliable) Err() error {
 		return errOver
 	}
 	return nil
+}
+
+// TestStepByStep proves of changes of some Services what TestAnyToAny proves of
+// passes: at no moment between two transactions does a frontend not serve that
+// serves before and after, or lead to endpoints that it never had.
+func TestStepByStep(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		from := anyPool(rt, pool{})
+		k := newFake(dataplane.IPv4)
+		built := wholeBuilder(from.table(all), dataplane.IPv4)
+		first, err := difference(built.layout(), k.read())
+		if err == nil {
+			err = k.apply(first, func() {})
+		}
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		m := memory{facts: built.facts, count: built.count, rows: first.rows}
+		for range 4 {
+			to := anyPool(rt, from)
+			s, err := m.plan(from.delta(to))
+			if err != nil {
+				rt.Fatalf("plan: %v", err)
+			}
+			between := func() {}
+			if after := to.table(all).ForFamily(dataplane.IPv4); len(after.Frontends) > 0 {
+				w := watch{from.table(all), after, rapid.SampledFrom(after.Frontends).Draw(rt, "watched").Key}
+				between = func() { w.check(rt, k) }
+			}
+			if err := k.apply(s.delta, between); err != nil {
+				rt.Fatalf("apply: %v", err)
+			}
+			m.remember(s)
+			from = to
+		}
+	})
 }
 
 // TestFollowFailures proves that a follower whose writes fail, or whose plans are

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -166,4 +167,35 @@ func TestForgetsForeignChanges(t *testing.T) {
 			t.Errorf("refused, and yet written:\n%s", diff)
 		}
 	})
+}
+
+// TestClientsAreNoChange proves that clients whose endpoint the kernel remembers,
+// and forgets, are no change of the rules.
+func TestClientsAreNoChange(t *testing.T) {
+	l := newLab(t)
+	l.Pod(2).Serve(dataplane.TCP, 8080)
+	table := dataplane.Table{Node: tables.Node()}
+	tables.Service(t, &table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2))
+	for i := range table.Sets {
+		table.Sets[i].Affinity = time.Second
+	}
+	f := New(Config{}).Follow().(*follower)
+	defer f.Close()
+	l.Node.Do(func() { applied(t)(f.Plan(t.Context(), table)) })
+	change := func() { l.Node.Do(func() { applied(t)(f.PlanChange(t.Context(), dataplane.Delta{})) }) }
+	if out := lab.Probe(l.Pod(1), dataplane.TCP, netip.MustParseAddrPort("10.96.0.10:80"), lab.Options{}); out.Fate != lab.OK {
+		t.Fatal(out)
+	}
+	change()
+	remembered := func() bool { return strings.Contains(l.Node.Run("nft", "list table ip toyproxy"), "expires") }
+	if !remembered() {
+		t.Error("the client is not remembered")
+	}
+	for deadline := time.Now().Add(time.Minute); remembered(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the client is not forgotten")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	change()
 }
