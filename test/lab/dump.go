@@ -67,6 +67,8 @@ func canonical(command, out string) []string {
 			continue
 		case line == "", line == "COMMIT", strings.HasPrefix(line, "#"), strings.HasSuffix(line, " -w 0"):
 			continue
+		case strings.HasPrefix(command, "ip ") && strings.Contains(line, "fe80::"):
+			continue // links give themselves these addresses, a moment after they are up
 		case strings.HasPrefix(line, "*"):
 			table = line
 			continue
