@@ -278,7 +278,7 @@ func compare(sides []*side, hints hints) (first, last *phase) {
 		s.first, s.last = before(s.want, s.have), after(s.want, s.have)
 		first.steps = append(first.steps, s.first...)
 		last.steps = append(last.steps, s.last...)
-		last.remarks = append(last.remarks, draining(s.want, s.have)...)
+		last.remarks = append(last.remarks, slices.Concat(s.want.remarks, draining(s.want, s.have))...)
 	}
 	return first, last
 }

@@ -31,7 +31,8 @@ type observed struct {
 	// to it.
 	inbound  map[netip.Addr]heldRoute
 	policies []policy
-	// lacks are the kinds of sets that are wanted and that the kernel cannot make.
+	// lacks are the kinds of sets that are wanted and that the kernel cannot make, or
+	// cannot make use of.
 	lacks [setKinds]bool
 	// now is when it was read.
 	now time.Time

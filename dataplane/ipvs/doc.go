@@ -23,8 +23,9 @@
 // The order of effects is in difference.go: a packet meets the old state or the
 // new one, never a door that leads to a half-built room.
 //
-// Limits: a node port on a loopback address is reported as left out, because IPVS
-// sends nothing on from there; each virtual server remembers clients for itself.
+// Limits: node ports are not served on loopback addresses, because IPVS sends
+// nothing on from there, which a plan remarks; each virtual server remembers clients
+// for itself.
 //
 // The package decides no policy and knows no Kubernetes type. kernel.go writes to
 // the kernel, by socket.go where it is much, and read.go reads from it; probe.go

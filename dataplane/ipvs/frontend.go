@@ -26,7 +26,7 @@ type builder struct {
 // expand replaces each NodePort by one frontend an address of the node, unless
 // another frontend has that address and port for itself.
 func (b *builder) expand() []dataplane.Frontend {
-	out := make([]dataplane.Frontend, 0, len(b.table.Frontends))
+	out, onLoopback := make([]dataplane.Frontend, 0, len(b.table.Frontends)), 0
 	for _, fe := range b.table.Frontends {
 		if fe.Kind != dataplane.NodePort {
 			out = append(out, fe)
@@ -38,11 +38,15 @@ func (b *builder) expand() []dataplane.Frontend {
 			switch _, taken := b.table.Frontend(own.Key); {
 			case taken:
 			case a.IsLoopback():
-				b.leave("frontend "+own.Key.String(), fe.Service, "IPVS sends nothing on that comes from a loopback address; use another address of the node, or another backend")
+				onLoopback++
 			default:
 				out = append(out, own)
 			}
 		}
+	}
+	if onLoopback > 0 && b.family == dataplane.IPv4 { // over IPv6 no backend serves there
+		b.remarks = append(b.remarks, fmt.Sprintf("%d node ports are not served on loopback addresses, because IPVS sends nothing on that comes from there: "+
+			"use another address of the node, or another backend", onLoopback))
 	}
 	return out
 }

@@ -93,8 +93,8 @@ func TestEndpointsBySource(t *testing.T) {
 	if diff := cmp.Diff([]string{"198.51.100.7,tcp:80"}, names(got.sets[brought])); diff != "" {
 		t.Errorf("brought in (-want +got):\n%s", diff)
 	}
-	if len(got.leftOut) != 1 || got.leftOut[0].object != "frontend 127.0.0.1:30080/tcp" {
-		t.Errorf("left out: %v", got.leftOut)
+	if len(got.leftOut) != 0 || len(got.remarks) != 1 || !strings.HasPrefix(got.remarks[0], "1 node ports are not served on loopback") {
+		t.Errorf("left out: %v, remarks: %v", got.leftOut, got.remarks)
 	}
 	if diff := cmp.Diff(got.rules, newTarget(twoServices(), dataplane.IPv4, "rr").rules); diff != "" {
 		t.Errorf("rules of one Service and of two (-one +two):\n%s", diff)
@@ -224,5 +224,44 @@ func TestAllowedRanges(t *testing.T) {
 	fe.Allowed = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("0.0.0.0/0")}
 	if got := newTarget(table(fe), dataplane.IPv4, "rr"); got.has(restricted) {
 		t.Errorf("everybody may use it, but %v", differing(got))
+	}
+}
+
+// What the kernel cannot do is left out and told, and nothing else is touched.
+func TestDoWithout(t *testing.T) {
+	full := openDoors(func(t *dataplane.Table) {
+		for i := range t.Frontends {
+			if t.Frontends[i].Port == 30080 {
+				t.Frontends[i].Allowed = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+			}
+		}
+	})
+	for _, c := range []struct {
+		lacks   []setKind
+		left    int
+		servers int
+		without []setKind
+	}{
+		{nil, 0, 5, nil},
+		{[]setKind{allowed}, 2, 3, []setKind{restricted, allowed}},
+		{[]setKind{marks}, 3, 4, []setKind{marks, markOutside}},
+		{[]setKind{brought}, 1, 5, []setKind{brought, arrivals}},
+	} {
+		have := observed{family: dataplane.IPv4}
+		for _, k := range c.lacks {
+			have.lacks[k] = true
+		}
+		got := newTarget(full, dataplane.IPv4, "rr").settle(have)
+		if len(got.leftOut) != c.left || len(got.servers) != c.servers {
+			t.Errorf("without %v: left out %v, servers %v", c.lacks, got.leftOut, serverLines(got))
+		}
+		for _, k := range c.without {
+			if name := (setID{k, dataplane.IPv4}).String() + " "; got.has(k) || strings.Contains(got.rules.Text(), name) {
+				t.Errorf("without %v there is %s", c.lacks, name)
+			}
+		}
+	}
+	if got := newTarget(full, dataplane.IPv4, "rr").settle(observed{lacks: [setKinds]bool{allowed: true}}); len(got.sets[dropped]) != 2 {
+		t.Errorf("restricted frontends are not shut: %v", names(got.sets[dropped]))
 	}
 }

@@ -148,6 +148,10 @@ func (k *kernel) readInbound(o *observed) error {
 		return err
 	}
 	rules, err := k.nl.RuleListFiltered(int(afOf(o.family)), &netlink.Rule{Table: inboundTable, Priority: inboundPriority}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PRIORITY)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+		o.lacks[brought] = true
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("routing policy: %w", err)
 	}

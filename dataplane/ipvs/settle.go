@@ -102,16 +102,13 @@ func (t *target) leaveTo(v virtualServer, object, service string) {
 		v.object(), v.line("D"))})
 }
 
-// doWithout takes back what needs kinds of sets that the kernel lacks: nobody is
-// let in where it cannot be told who may, and all sources share the endpoints
-// where it cannot be told which have others.
+// doWithout takes back what needs more than the kernel can: nobody is let in where
+// it cannot be told who may, all sources share the endpoints where it cannot be
+// told which have others, and what cannot be brought in goes where it would.
 func (t *target) doWithout(lacks [setKinds]bool) {
-	lack := func(k setKind) string {
-		return fmt.Sprintf("the kernel has no sets of type %s (module ip_set_hash); load it, or use another backend", k.Type())
-	}
 	if lacks[allowed] {
+		t.leaveEach(restricted, "nobody may use it, because its source ranges need more: "+lacking(allowed))
 		for e, service := range t.sets[restricted] {
-			t.leftOut = append(t.leftOut, leftOut{"frontend " + e.key().String(), service, "nobody may use it, because its source ranges need more: " + lack(allowed)})
 			t.sets[dropped][e] = service
 			delete(t.sets[services], e)
 		}
@@ -121,17 +118,35 @@ func (t *target) doWithout(lacks [setKinds]bool) {
 		})
 		t.sets[restricted], t.sets[allowed] = nil, nil
 	}
+	if lacks[brought] {
+		t.leaveEach(arrivals, "only the node itself reaches it, because the kernel has no routing policy (CONFIG_IP_MULTIPLE_TABLES); use another backend")
+		t.sets[brought], t.sets[arrivals] = nil, nil
+	}
 	if !lacks[marks] {
 		return
 	}
 	for _, k := range []setKind{markPod, markNode, markOutside} {
-		for e, service := range t.sets[k] {
-			t.leftOut = append(t.leftOut, leftOut{"frontend " + e.key().String(), service, "all its clients share the same endpoints, because to tell them apart needs more: " + lack(marks)})
-		}
+		t.leaveEach(k, "all its clients share the same endpoints, because to tell them apart needs more: "+lacking(marks))
 		t.sets[k] = nil
 	}
 	t.servers = slices.DeleteFunc(t.servers, func(v virtualServer) bool { return v.mark != 0 })
 	t.sets[marks] = nil
+}
+
+// lacking says what the kernel does not have for a set, and what to do.
+func lacking(k setKind) string {
+	return fmt.Sprintf("the kernel has no sets of type %s (module ip_set_hash); load it, or use another backend", k.Type())
+}
+
+// leaveEach notes something that cannot be done for each entry of a set.
+func (t *target) leaveEach(k setKind, reason string) {
+	for _, e := range slices.SortedFunc(maps.Keys(t.sets[k]), entry.compare) {
+		object := "frontend " + e.key().String()
+		if e.port == 0 {
+			object = "address " + e.addr.String()
+		}
+		t.leftOut = append(t.leftOut, leftOut{object, t.sets[k][e], reason})
+	}
 }
 
 // unspecified is the address of a family that stands for none.

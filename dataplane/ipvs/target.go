@@ -19,6 +19,8 @@ type target struct {
 	node    dataplane.Node
 	classes classes
 	leftOut []leftOut
+	// remarks are for people: what the backend can never do.
+	remarks []string
 	// known are the frontends of the table, served or not.
 	known map[serverID]bool
 	// partial: it is the part that a change touches of one that is wanted.
