@@ -42,8 +42,9 @@ func explainCommand() *cobra.Command {
   toyproxy explain 10.96.0.10:53/udp --from node
   toyproxy explain svc/frontend:http -n shop --from shop/client -f examples/guestbook.yaml
   sudo toyproxy explain svc/web --live`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return q.answer(cmd, args[0]) },
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return q.answer(cmd, args[0]) },
 	}
 	q.src.register(cmd)
 	q.src.registerAddrs(cmd)

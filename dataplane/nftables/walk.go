@@ -259,7 +259,13 @@ func (w *walker) lead(s statement, at part) (part, bool) {
 	return at, false
 }
 
+// deliver gives a part another destination, as the kernel does once, and not on
+// the way out.
 func (w *walker) deliver(to netip.AddrPort, at part) {
+	if w.hook == atPostrouting.name {
+		w.leave(at)
+		return
+	}
 	at.to = to
 	w.out = append(w.out, at)
 }
@@ -287,7 +293,7 @@ func (w *walker) lots(p pick, in string, k kind, at part) (part, bool) {
 	one.share /= float64(p.count)
 	for i := range p.count {
 		e, ok := w.sets[in][rowKey(frontendKey(w.packet.Key), p.offset+i)]
-		if !ok {
+		if !ok || k == endpointRows && len(e.to) != w.family.Bits()/8+4 {
 			missing++
 			continue
 		}

@@ -43,7 +43,7 @@ func (v *visit) holds(c condition, at Part) (chance float64, known bool) {
 		return certain(low <= port && port <= high), ok
 	case "--probability":
 		f, err := strconv.ParseFloat(arg, 64)
-		return f, err == nil
+		return f, err == nil && f >= 0 && f <= 1
 	}
 	return v.holdsOfState(c, arg, at)
 }
