@@ -6,7 +6,6 @@ import (
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
-	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 )
 
@@ -20,7 +19,7 @@ func (f *nodeFlags) leftovers(used backendName, sc scope) []agent.Leftover {
 	case backendIPVS:
 		return []agent.Leftover{f.clientSets(), nftables.New(nftables.Config{})}
 	}
-	virtual := ipvs.New(ipvs.Config{Scheduler: f.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine})
+	virtual := f.newIPVS(sc)
 	return []agent.Leftover{virtual, nftables.New(nftables.Config{})}
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
-	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/podnet"
 )
@@ -141,8 +140,8 @@ func noteLast(cmd *cobra.Command, src *sourceFlags, last state.Last) {
 // scopeFlags say which node is meant; sourceAndNodeFlags also what it is to hold.
 var (
 	scopeFlags         = []string{"netns", "state-dir"}
-	sourceAndNodeFlags = slices.Concat([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine", "ipvs-scheduler"},
-		doorFlagNames(), scopeFlags)
+	sourceAndNodeFlags = slices.Concat([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine"},
+		doorFlagNames(), ipvsFlagNames(), scopeFlags)
 )
 
 // arguments are the flags that another command needs to mean the same.
@@ -235,7 +234,7 @@ func (p *nodePlan) suggestion() string {
 func (f *nodeFlags) newBackend(name backendName, sc scope) dataplane.Backend {
 	switch name {
 	case backendIPVS:
-		return ipvs.New(ipvs.Config{Scheduler: f.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine})
+		return f.newIPVS(sc)
 	case backendNftables:
 		return nftables.New(nftables.Config{})
 	}

@@ -42,11 +42,11 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 
 // nodeFlags say which node is programmed, and how.
 type nodeFlags struct {
-	backend   backendName
-	netns     checkedString
-	stateDir  string
-	engine    engineFlag
-	scheduler checkedString
+	backend  backendName
+	netns    checkedString
+	stateDir string
+	engine   engineFlag
+	virtual  ipvsFlags
 }
 
 func (f *nodeFlags) register(cmd *cobra.Command) {
@@ -55,8 +55,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.Var(&f.backend, "backend", "auto, iptables, ipvs or nftables")
 	fl.Var(&f.engine, "iptables-engine", "auto, nft or legacy: which iptables writes the rules")
-	f.scheduler = checkedString{value: "rr", check: checkScheduler}
-	fl.Var(&f.scheduler, "ipvs-scheduler", "scheduler of IPVS virtual servers")
+	f.virtual.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("backend", cobra.FixedCompletions([]string{"auto", "iptables", "ipvs", "nftables"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("iptables-engine", cobra.FixedCompletions([]string{"auto", "nft", "legacy"}, cobra.ShellCompDirectiveNoFileComp))
 }
