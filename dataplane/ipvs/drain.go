@@ -36,8 +36,9 @@ const (
 )
 
 // drains reports whether real servers of a virtual server may take their time.
+// Scheduler dh would go on to choose one, and refuse the client.
 func (t target) drains(v virtualServer) bool {
-	return t.drainLimit > 0 && v.flows == dataplane.TCP
+	return t.drainLimit > 0 && v.flows == dataplane.TCP && v.scheduler != "dh"
 }
 
 // fate decides about a real server that is held and not wanted. The reason is for
@@ -116,7 +117,9 @@ func unwanted(want target, have observed, each func(v virtualServer, r realServe
 			continue
 		}
 		held := have.servers[id]
-		held.flows = max(held.flows, v.flows)
+		if wanted {
+			held.flows, held.scheduler = v.flows, v.scheduler
+		}
 		for _, r := range held.real {
 			if !slices.ContainsFunc(v.real, func(w realServer) bool { return w.addr == r.addr }) {
 				each(held, r)

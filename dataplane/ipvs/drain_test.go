@@ -37,6 +37,10 @@ func TestFate(t *testing.T) {
 			t.Errorf("%s: fate %d (%s), want %d", name, got, reason, c.want)
 		}
 	}
+	v := virtualServer{flows: dataplane.TCP, scheduler: "dh"}
+	if got, _ := (target{drainLimit: time.Minute}).fate(v, realServer{weight: 1, open: 1}, now); got != remove {
+		t.Errorf("scheduler dh, which would choose it still: fate %d, want %d", got, remove)
+	}
 }
 
 // An endpoint that leaves: what a plan says, in the course of time.
