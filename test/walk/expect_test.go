@@ -16,8 +16,8 @@ type packet struct {
 	// chooses one of several.
 	source netip.Addr
 	to     dataplane.Key
-	// node: the host is the node itself.
-	node bool
+	// class is what the host is.
+	class dataplane.Source
 }
 
 // String returns "p1 (10.244.0.11) → 10.96.0.10:80/tcp".
@@ -57,7 +57,7 @@ func fateOf(t dataplane.Table, p packet) (f fate, known bool) {
 	case !slices.ContainsFunc(fe.Allowed, func(r netip.Prefix) bool { return r.Contains(p.source) }):
 		return fate{verdict: dataplane.Drop}, true
 	}
-	route := fe.Routes[classOf(t, p)]
+	route := fe.Routes[p.class]
 	set, _ := t.Set(route.Set)
 	return fate{route.Verdict, set.Endpoints, route.Masquerade, set.Affinity > 0}, true
 }
@@ -74,16 +74,6 @@ func frontendAt(t dataplane.Table, k dataplane.Key) (dataplane.Frontend, bool) {
 		k.Addr = netip.IPv6Unspecified()
 	}
 	return t.Frontend(k)
-}
-
-func classOf(t dataplane.Table, p packet) dataplane.Source {
-	switch {
-	case p.node:
-		return dataplane.FromNode
-	case slices.ContainsFunc(t.Node.PodRanges, func(r netip.Prefix) bool { return r.Contains(p.source) }):
-		return dataplane.FromPod
-	}
-	return dataplane.FromOutside
 }
 
 // unserved is the fate of a packet to what no frontend has: refused at the

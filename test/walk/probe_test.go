@@ -68,11 +68,14 @@ func (w *world) draw(l *lab.Lab, t dataplane.Table) packet {
 	}
 	from := one(w, append(slices.Clone(l.Pods), l.Node, l.Outside, l.Outside)...)
 	p := packet{from: from, source: from.Addr(f), to: to}
-	switch {
-	case from == l.Node:
-		p.node, p.source = true, netip.Addr{}
-	case from == l.Outside && w.chance(50):
-		p.source = foreign(f)
+	switch from {
+	case l.Node:
+		p.class, p.source = dataplane.FromNode, netip.Addr{}
+	case l.Outside:
+		p.class = dataplane.FromOutside
+		if w.chance(50) {
+			p.source = foreign(f)
+		}
 	}
 	return p
 }
@@ -114,10 +117,11 @@ func judge(l *lab.Lab, p packet, want fate, o lab.Outcome) error {
 		return fmt.Errorf("%s, want %s", o, want)
 	}
 	rewritten := want.masquerade || o.Local.Addr() == p.source
+	node := p.class == dataplane.FromNode
 	switch seen := o.Peer.Addr(); {
-	case (rewritten || p.node) && !l.Node.Owns(seen):
+	case (rewritten || node) && !l.Node.Owns(seen):
 		return fmt.Errorf("%s: source %s seen, want an address of the node", o, seen)
-	case !rewritten && !p.node && seen != p.source:
+	case !rewritten && !node && seen != p.source:
 		return fmt.Errorf("%s: source %s seen, want the client's own", o, seen)
 	}
 	return nil

@@ -102,15 +102,16 @@ func (w *world) ports(s *corev1.Service) {
 	s.Spec.Ports = nil
 	for i, p := range portKinds() {
 		if w.chance([]int{70, 40, 40, 15}[i]) || i == 0 && w.chance(80) {
-			p.NodePort = one[int32](w, 30000, 30001, 30002, 30003, 30004, 0)
+			p.NodePort = one[int32](w, 30000, 30001, 30002, 30003, 30004, 80, 0)
 			s.Spec.Ports = append(s.Spec.Ports, p)
 		}
 	}
 }
 
-// outerAddrs are the addresses that external IPs and load balancers have.
+// outerAddrs are the addresses that external IPs and load balancers have. Those
+// of the node are among them: there they go before node ports.
 func outerAddrs() []netip.Addr {
-	var out []netip.Addr
+	out := nodeAddrs()
 	for n := range byte(5) {
 		v4 := netip.AddrFrom4([4]byte{203, 0, 113, 1 + n})
 		out = append(out, v4, twin(v4))

@@ -74,7 +74,7 @@ func (w *world) change() string {
 		return w.changeSlice()
 	case n < 90:
 		return w.changeNode()
-	case n < 92:
+	case n < 93:
 		return w.changeFacts()
 	case n < 97:
 		return w.changeSome()
@@ -153,13 +153,21 @@ func nodeAddrs() []netip.Addr {
 
 // changeFacts changes what the node is told, which takes a whole pass.
 func (w *world) changeFacts() string {
-	if w.chance(50) {
-		w.facts.MasqueradeAll = !w.facts.MasqueradeAll
-		return fmt.Sprintf("masquerade all: %t", w.facts.MasqueradeAll)
+	all, n := nodeAddrs(), &w.facts
+	switch w.IntN(4) {
+	case 0:
+		n.MasqueradeAll = !n.MasqueradeAll
+	case 1:
+		n.Addrs = one(w, all, all, all[:1], all[1:], nil)
+	case 2:
+		n.MasqueradeMark = one[uint32](w, 0, 1<<4, 1<<20)
+	default: // how Pods are told from what is outside
+		n.PodRanges, n.PodInterfaces = lab.PodRanges(), nil
+		if w.chance(60) {
+			n.PodRanges, n.PodInterfaces = nil, []string{one(w, lab.Bridge, lab.Bridge[:2]+"+")}
+		}
 	}
-	all := nodeAddrs()
-	w.facts.Addrs = one(w, all, all, all[:1], all[1:], nil)
-	return fmt.Sprintf("node port addresses: %v", w.facts.Addrs)
+	return fmt.Sprintf("facts: masquerade all %t, mark %#x, node ports on %v, Pods by %v%v", n.MasqueradeAll, n.MasqueradeMark, n.Addrs, n.PodRanges, n.PodInterfaces)
 }
 
 // changeNode makes a Node come, go, or be in another zone.
