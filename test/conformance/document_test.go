@@ -125,8 +125,9 @@ matrix of scenarios and backends, and the number of flows that ended differently
 ` + "`go test ./test/conformance -run TestDocument -update`" + ` and checked by every run.
 
 ` + "```sh" + `
-TOYPROXY_MATRIX=$PWD/matrix.json go test -v ./test/conformance -run TestConformance       # iptables and nftables, in this kernel
-TOYPROXY_MATRIX=$PWD/matrix.json CGO_ENABLED=0 go test -v -exec "$PWD/scripts/vm-run --" ./test/conformance -run TestConformance  # IPVS, and all of it
+export TOYPROXY_MATRIX=$PWD/bin/matrix.json CGO_ENABLED=0
+go test -v ./test/conformance -run TestConformance                                              # iptables and nftables, in this kernel
+go test -v -exec "$PWD/scripts/vm-run -w $PWD/bin --" ./test/conformance -run TestConformance   # IPVS in a guest; prints all columns
 ` + "```" + `
 
 ## Rows

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +81,7 @@ func (m *matrix) finish(t *testing.T) {
 	fmt.Println(matrixText(m.scenarios, cells, len(differ)))
 }
 
-// keepCells adds what earlier runs found of cells that are not tried here, and
+// keepCells adds what earlier runs found of cells that were not tried now, and
 // writes all of them down.
 func keepCells(path string, cells []cell) ([]cell, error) {
 	var earlier []cell
@@ -90,10 +92,13 @@ func keepCells(path string, cells []cell) ([]cell, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return cells, fmt.Errorf("cells of earlier runs: %w", err)
 	}
-	for i, c := range cells {
-		j := slices.IndexFunc(earlier, func(e cell) bool { return e.Scenario == c.Scenario && e.Backend == c.Backend })
-		if j >= 0 && c.Verdict == notHere {
-			cells[i] = earlier[j]
+	for _, e := range earlier {
+		i := slices.IndexFunc(cells, func(c cell) bool { return e.Scenario == c.Scenario && e.Backend == c.Backend })
+		switch {
+		case i < 0:
+			cells = append(cells, e)
+		case cells[i].Verdict == notHere:
+			cells[i] = e
 		}
 	}
 	if b, err = json.Marshal(cells); err != nil {
@@ -155,6 +160,24 @@ func matrixText(scenarios []scenario, cells []cell, differ int) string {
 	fmt.Fprintf(&out, "\nconformance: %d scenarios x %d backends: %d ok, %d failed, %d not served, %d not here; %d flows; differences between backends: %d",
 		len(scenarios), len(backends()), counts[passed], counts[failed], counts[notServed], counts[notHere], flows, differ)
 	return out.String()
+}
+
+func TestKeepCells(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "matrix.json")
+	var kept []cell
+	for _, run := range [][]cell{
+		{{"s", "iptables", passed, nil}, {"s", "ipvs", notHere, nil}, {"z", "iptables", failed, nil}},
+		{{"s", "iptables", notHere, nil}, {"s", "ipvs", passed, nil}},
+	} {
+		var err error
+		if kept, err = keepCells(path, run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []cell{{"s", "iptables", passed, nil}, {"s", "ipvs", passed, nil}, {"z", "iptables", failed, nil}}
+	if !reflect.DeepEqual(kept, want) {
+		t.Errorf("%v, want %v", kept, want)
+	}
 }
 
 func TestDisagreements(t *testing.T) {
