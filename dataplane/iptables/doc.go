@@ -11,12 +11,14 @@
 //
 // A packet finds its frontend in a tree over the digits of its destination
 // address (dispatch.go, tree.go), then over protocol and port (ports.go). The
-// frontend's chain looks at where the packet comes from (frontend.go) and leads
-// to the chain of an endpoint set, which picks one endpoint by chance, in a tree
-// again (pick.go). So what one packet costs grows with the logarithm of the
-// number of frontends and endpoints. Chains that do not depend on the table are
-// in fixed.go; source rewriting of packets that come back to their own endpoint
-// is in hairpin.go. docs/packet-path.md draws it.
+// frontend's chain looks at where the packet comes from (frontend.go) and picks
+// one endpoint by chance, there or, when several rules lead to the same endpoint
+// set, in a chain of the set; many endpoints are a tree again (pick.go). So what
+// one packet costs grows with the logarithm of the number of frontends and
+// endpoints. Clients of sets with affinity are remembered in ipsets, one an
+// endpoint (affinity.go, package ipset). Chains that do not depend on the table
+// are in fixed.go; source rewriting of packets that come back to their own
+// endpoint is in hairpin.go. docs/packet-path.md draws it.
 //
 // A NodePort is in a tree of its own behind every address of the node. Frontends
 // outside of the Service ranges set a bit of the connection's mark, by which table
@@ -28,7 +30,9 @@
 //
 // Names of chains depend only on what the chain is for (names.go), so that a
 // changed endpoint changes only the chains of its set, and an added frontend
-// only those on the way to it.
+// only those on the way to it. What the trees are made from (layout.go) is all
+// that a follower remembers (follow.go): with it a change is planned without a
+// look at the kernel.
 //
-// All files but backend.go are pure.
+// All files but backend.go and follow.go are pure.
 package iptables
