@@ -70,7 +70,6 @@ func Resolve(in Input, node Node, pods []*corev1.Pod) Desired {
 
 // complete adds what the Node object says.
 func complete(n Node, nodes []*corev1.Node) Node {
-	n.AllDoors = true
 	if n.Zone == "" {
 		n.Zone = balance.ZoneOf(nodes, n.Name)
 	}

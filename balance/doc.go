@@ -33,15 +33,6 @@
 // Service has it; see Ledger. Within a Service the order is that of the list; an
 // address that is restricted as a load balancer's is never open as an external IP.
 //
-// # A switch
-//
-// All doors but ClusterIP open only with Node.AllDoors, and so do health checks.
-// A caller sets it when its backend serves every Kind, Frontend.Allowed and
-// routes that differ by source; as long as it does not, a Service has the
-// frontends of a ClusterIP Service, and package cluster/manifest tells people
-// that the fields of the others are not acted on yet. Hints, weights, schedulers
-// and internalTrafficPolicy need no switch.
-//
 // # Which endpoints a Service port has
 //
 //	slice labelled service.kubernetes.io/

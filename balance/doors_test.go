@@ -74,16 +74,6 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// Backends that serve only ClusterIPs are given only these, and nobody hears of
-// addresses that would be wrong.
-func TestShutDoors(t *testing.T) {
-	n := openNode()
-	n.AllDoors = false
-	table, problems := build(n, pods("a"), openService(external, func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"0.0.0.0"} }))
-	equal(t, "table", show(table), []string{"10.96.0.10:80/tcp forward,forward+m 10.244.0.1:80"})
-	equal(t, "problems", texts(problems), nil)
-}
-
 func TestDoorsOfBothFamilies(t *testing.T) {
 	svc := clusterIP(openService(ranges("2001:db8::/32")), "10.96.0.10", "fd00:10:96::a")
 	svc.Spec.ExternalIPs = append(svc.Spec.ExternalIPs, "2001:db8::10")

@@ -30,7 +30,7 @@ type facts struct {
 	// internalLocal and externalLocal: the policies keep traffic to the
 	// ClusterIP, or from outside, on the node.
 	internalLocal, externalLocal bool
-	// outer are the ways in from outside; nothing while their doors are shut.
+	// outer are the ways in from outside.
 	outer outer
 }
 
@@ -41,10 +41,8 @@ func readFacts(node Node, svc *corev1.Service, found *findings) *facts {
 	if policy := svc.Spec.InternalTrafficPolicy; policy != nil {
 		f.internalLocal = *policy == corev1.ServiceInternalTrafficPolicyLocal
 	}
-	if node.AllDoors {
-		f.externalLocal = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-		f.outer = readOuter(f, found)
-	}
+	f.externalLocal = svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	f.outer = readOuter(f, found)
 	return f
 }
 

@@ -25,10 +25,10 @@ var places = map[string]string{
 
 func place(name string) netip.Addr { return netip.MustParseAddr(places[name]) }
 
-// openNode is the node n1 with all doors open.
+// openNode is the node n1 with addresses and a zone.
 func openNode() balance.Node {
 	n := node()
-	n.AllDoors, n.Zone = true, "z1"
+	n.Zone = "z1"
 	n.ServiceRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
 	n.Addrs, n.Primary = []netip.Addr{place("N1"), place("N2")}, []netip.Addr{place("N1")}
 	return n

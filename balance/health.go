@@ -29,7 +29,7 @@ type HealthCheck struct {
 // HealthCheckOf returns the health check of a Service, if it has one.
 func HealthCheckOf(node Node, svc *corev1.Service, given []*discoveryv1.EndpointSlice) (HealthCheck, bool) {
 	port := svc.Spec.HealthCheckNodePort
-	if !served(svc) || !node.AllDoors || !isPort(port) || svc.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+	if !served(svc) || !isPort(port) || svc.Spec.Type != corev1.ServiceTypeLoadBalancer ||
 		svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
 		return HealthCheck{}, false
 	}
@@ -61,7 +61,7 @@ func HealthCheckOf(node Node, svc *corev1.Service, given []*discoveryv1.Endpoint
 func HealthChecks(node Node, services []*corev1.Service, slicesOf func(types.NamespacedName) []*discoveryv1.EndpointSlice) ([]HealthCheck, []cluster.Problem) {
 	var out []HealthCheck
 	var problems []cluster.Problem
-	owners := nodePortOwners(node, services)
+	owners := nodePortOwners(services)
 	for _, svc := range slices.SortedFunc(slices.Values(services), older) {
 		check, ok := HealthCheckOf(node, svc, slicesOf(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}))
 		if !ok {
@@ -82,11 +82,11 @@ func HealthChecks(node Node, services []*corev1.Service, slicesOf func(types.Nam
 }
 
 // nodePortOwners returns the Services by their TCP node ports.
-func nodePortOwners(node Node, services []*corev1.Service) map[uint16]*corev1.Service {
+func nodePortOwners(services []*corev1.Service) map[uint16]*corev1.Service {
 	owners := map[uint16]*corev1.Service{}
 	for _, svc := range slices.SortedFunc(slices.Values(services), older) {
 		typed := svc.Spec.Type == corev1.ServiceTypeNodePort || svc.Spec.Type == corev1.ServiceTypeLoadBalancer
-		if !node.AllDoors || !served(svc) || !typed {
+		if !served(svc) || !typed {
 			continue
 		}
 		for _, p := range svc.Spec.Ports {

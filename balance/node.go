@@ -32,9 +32,6 @@ type Node struct {
 	// MasqueradeAll rewrites the source of everything that goes to a ClusterIP,
 	// for networks in which replies do not come back through this node.
 	MasqueradeAll bool
-	// AllDoors opens every way into a Service. Without it there are frontends
-	// for ClusterIPs only: for backends that serve no others.
-	AllDoors bool
 }
 
 // table returns what a table says of the node, in canonical order.

@@ -70,7 +70,6 @@ func drawSlice(t *rapid.T, name string) *discoveryv1.EndpointSlice {
 
 func drawNode(t *rapid.T) balance.Node {
 	n := openNode()
-	n.AllDoors = rapid.IntRange(0, 4).Draw(t, "doors") > 0
 	n.MasqueradeAll = rapid.Bool().Draw(t, "masquerade all")
 	n.Zone = rapid.SampledFrom([]string{"", "z1", "z3"}).Draw(t, "zone")
 	if rapid.Bool().Draw(t, "no Pod ranges") {
@@ -132,7 +131,7 @@ func checkFates(t *rapid.T, n balance.Node, table dataplane.Table) {
 		if refused := pod.Verdict == dataplane.Refuse; refused != (node.Verdict == dataplane.Refuse) || refused != (outside.Verdict == dataplane.Refuse) {
 			t.Fatalf("%s: some are refused: %v", fe.Key, fe.Routes)
 		}
-		if fe.Kind != dataplane.ClusterIP && (!n.AllDoors || node.Verdict == dataplane.Drop) {
+		if fe.Kind != dataplane.ClusterIP && node.Verdict == dataplane.Drop {
 			t.Fatalf("%s: %s, node %s", fe.Key, fe.Kind, node.Verdict)
 		}
 		if fe.Allowed != nil && (fe.Kind != dataplane.LoadBalancerIP || len(fe.Allowed) == 0) {

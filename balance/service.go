@@ -34,7 +34,7 @@ func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSli
 	var sets []dataplane.EndpointSet
 	seen := map[string]bool{}
 	for i := range svc.Spec.Ports {
-		protocol, ok := readPort(node, svc, i, found)
+		protocol, ok := readPort(svc, i, found)
 		if !ok {
 			continue
 		}
@@ -55,7 +55,7 @@ func Frontends(node Node, svc *corev1.Service, slices []*discoveryv1.EndpointSli
 }
 
 // readPort checks one port of a Service and returns its protocol.
-func readPort(node Node, svc *corev1.Service, i int, found *findings) (dataplane.Protocol, bool) {
+func readPort(svc *corev1.Service, i int, found *findings) (dataplane.Protocol, bool) {
 	spec := &svc.Spec.Ports[i]
 	protocol, ok := protocolOf(spec.Protocol)
 	if !ok {
@@ -65,7 +65,7 @@ func readPort(node Node, svc *corev1.Service, i int, found *findings) (dataplane
 		found.badPort(svc, fmt.Sprintf("spec.ports[%d].port", i), spec.Port)
 		return protocol, false
 	}
-	if node.AllDoors && spec.NodePort != 0 && !isPort(spec.NodePort) {
+	if spec.NodePort != 0 && !isPort(spec.NodePort) {
 		found.badPort(svc, fmt.Sprintf("spec.ports[%d].nodePort", i), spec.NodePort)
 	}
 	return protocol, ok

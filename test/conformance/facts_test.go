@@ -70,11 +70,11 @@ func detection(words []string) balance.Detection {
 	return d
 }
 
-// node is the lab's node as the policy sees it, with these facts, all doors of
-// a Service and the addresses it has.
+// node is the lab's node as the policy sees it, with these facts and the
+// addresses it has.
 func (f facts) node(own []netip.Addr) (balance.Node, error) {
 	n := node()
-	n.AllDoors, n.Zone, n.MasqueradeAll, n.MasqueradeMark = true, f.zone, f.masqueradeAll, f.mark
+	n.Zone, n.MasqueradeAll, n.MasqueradeMark = f.zone, f.masqueradeAll, f.mark
 	n.Primary = twins("192.0.2.1")
 	loopback := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	var err error

@@ -51,7 +51,7 @@ spec:
 		p.index.Apply(p.store.Replace(loaded.Objects))
 		for name, want := range tc.want {
 			node := p.node
-			node.Name, node.AllDoors = name, true
+			node.Name = name
 			checks, problems := balance.HealthChecks(node, loaded.Objects.Services, p.index.Resolve)
 			got := -1
 			if len(checks) == 1 && checks[0].Port == 32000 && checks[0].Service == (types.NamespacedName{Namespace: "default", Name: "web"}) {

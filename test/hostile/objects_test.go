@@ -22,7 +22,6 @@ var node = balance.Node{
 	PodRanges:     []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56")},
 	ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/112")},
 	Addrs:         []netip.Addr{netip.MustParseAddr("192.0.2.1")},
-	AllDoors:      true,
 }
 
 // bystander is the Service that nobody may harm: the oldest of all, on every

@@ -24,8 +24,6 @@ type column struct {
 	make func(stateDir string) dataplane.Backend
 	// virtual: IPVS does the translation.
 	virtual bool
-	// doors: it serves NodePorts, external and load-balancer addresses.
-	doors bool
 	// drains: an endpoint that has left is still there, without new flows, while
 	// its connections last, and with it the virtual server. Then that is let pass.
 	drains bool
@@ -36,11 +34,11 @@ func columns() []column {
 		return func(string) dataplane.Backend { return iptables.New(iptables.Config{Engine: e}) }
 	}
 	return []column{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, true, false},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, true, false},
-		{"nftables", []lab.Feature{lab.Nftables}, func(string) dataplane.Backend { return nftables.New(nftables.Config{}) }, false, true, false},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(-1), true, true, false},
-		{"ipvs-draining", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(time.Minute), true, true, true},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false},
+		{"nftables", []lab.Feature{lab.Nftables}, func(string) dataplane.Backend { return nftables.New(nftables.Config{}) }, false, false},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(-1), true, false},
+		{"ipvs-draining", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS(time.Minute), true, true},
 	}
 }
 

@@ -60,9 +60,6 @@ func (w *world) kind(s *corev1.Service) {
 	cluster, node, balancer := corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer
 	s.Spec.Type = one(w, cluster, cluster, cluster, node, node, balancer, balancer, balancer, balancer)
 	s.Labels = nil
-	if !w.facts.AllDoors {
-		s.Spec.Type = cluster
-	}
 	switch {
 	case w.chance(3):
 		s.Spec.Type = corev1.ServiceTypeExternalName
@@ -121,9 +118,6 @@ func outerAddrs() []netip.Addr {
 
 func (w *world) outer(s *corev1.Service) {
 	s.Spec.ExternalIPs, s.Status.LoadBalancer.Ingress = nil, nil
-	if !w.facts.AllDoors {
-		return
-	}
 	for _, a := range outerAddrs() {
 		if w.chance(10) {
 			s.Spec.ExternalIPs = append(s.Spec.ExternalIPs, a.String())

@@ -35,9 +35,9 @@ type world struct {
 	facts    balance.Node
 }
 
-func newWorld(seed uint64, doors bool) *world {
+func newWorld(seed uint64) *world {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, seed)), facts: balance.Node{
-		Name: "n", PodRanges: lab.PodRanges(), ServiceRanges: lab.ServiceRanges(), Addrs: nodeAddrs(), AllDoors: doors,
+		Name: "n", PodRanges: lab.PodRanges(), ServiceRanges: lab.ServiceRanges(), Addrs: nodeAddrs(),
 	}}
 	w.fill()
 	return w

@@ -187,7 +187,7 @@ func TestBalanceChoosesAsKubeProxyDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		svc, given := drawService(t), drawSlices(t)
 		zone := rapid.SampledFrom([]string{thisZone, "z2", "z3", ""}).Draw(t, "zone")
-		node := balance.Node{Name: thisNode, Zone: zone, AllDoors: true, PodRanges: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+		node := balance.Node{Name: thisNode, Zone: zone, PodRanges: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
 		want, wantHealth := upstream(svc, given, zone)
 		got, health := ours(node, svc, given)
 		if !slices.Equal(want, got) || wantHealth != health {
