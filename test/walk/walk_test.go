@@ -84,7 +84,7 @@ type walker struct {
 }
 
 func newWalker(t *testing.T, c column, seed uint64) *walker {
-	w := &walker{T: t, column: c, Lab: newTown(t), world: newWorld(seed), dice: newWorld(seed+1), store: cluster.NewStore(), stateDir: t.TempDir(), sctp: lab.SCTP.Missing() == nil}
+	w := &walker{T: t, column: c, Lab: newTown(t), world: newWorld(seed), dice: newWorld(seed + 1), store: cluster.NewStore(), stateDir: t.TempDir(), sctp: lab.SCTP.Missing() == nil}
 	flows := conntrack.New(conntrack.Config{Virtual: c.virtual, Journal: filepath.Join(w.stateDir, "frontends.json")})
 	w.onlooker = c.make(w.stateDir)
 	w.tracker = agent.NewTracker(w.world.facts, dataplane.Follow(c.make(w.stateDir)), flows)
