@@ -39,6 +39,8 @@ func describeJump(chain string) string {
 		return "first packets that the node takes in or sends on: before IPVS sees them"
 	case chainUnused:
 		return "first packets that leave: none may go to an address of no Service"
+	case chainOut:
+		return "marked to be refused"
 	case chainForward:
 		return "what the node forwards"
 	}
@@ -71,7 +73,7 @@ func describeKinds(r xtables.Taken, kinds []setKind) (told, bool) {
 		dropNode:      {dataplane.AboutDiscard, "packets of the node to this frontend are dropped"},
 		dropOutside:   {dataplane.AboutDiscard, "packets from outside to this frontend are dropped"},
 		refusePod:     {dataplane.AboutRefusal, "packets from Pods to this frontend are refused"},
-		refuseNode:    {dataplane.AboutRefusal, "packets of the node to this frontend are refused: they are turned round to lo"},
+		refuseNode:    {dataplane.AboutRefusal, "packets of the node to this frontend are refused"},
 		refuseOutside: {dataplane.AboutRefusal, "packets from outside to this frontend are refused"},
 		kept:          {dataplane.AboutClass, "the source is kept: the frontend is in this set"},
 		keptNode:      {dataplane.AboutClass, "the source is kept: the frontend is in this set"},
@@ -103,6 +105,7 @@ func describeRule(r xtables.Taken) told {
 	says := map[[2]string]told{
 		{chainFilter, chainSources}:      {dataplane.AboutClass, "what is decided by source"},
 		{chainFilter, "REJECT"}:          {dataplane.AboutRefusal, "refused at once"},
+		{chainOut, "REJECT"}:             {dataplane.AboutRefusal, "refused at once"},
 		{chainUnused, "DROP"}:            {dataplane.AboutUnserved, "no frontend has this address of the Service range: it goes nowhere"},
 		{chainForward, "ACCEPT"}:         {dataplane.AboutPassage, "accepted, whatever the host's FORWARD policy is"},
 		{chainServices, "MARK"}:          {dataplane.AboutMasquerading, "no Pod sends it: a mark notes that the source is to be rewritten"},
@@ -110,7 +113,7 @@ func describeRule(r xtables.Taken) told {
 		{chainSources, "RETURN"}:         {dataplane.AboutClass, "nothing more is decided about this source"},
 		{chainMarkIn, "RETURN"}:          {dataplane.AboutClass, "nothing more is decided about this source"},
 		{chainArrived, "MARK"}:           {dataplane.AboutDispatch, "the mark has brought it in, and is taken off"},
-		{chainLocal, "DNAT"}:             {dataplane.AboutRefusal, "turned round to lo, to be refused there"},
+		{chainLocal, "DNAT"}:             {dataplane.AboutRefusal, "turned away from IPVS, to be refused where it leaves"},
 		{chainPostrouting, "MARK"}:       {dataplane.AboutMasquerading, "marks of ours are taken off"},
 		{chainPostrouting, "MASQUERADE"}: {dataplane.AboutMasquerading, "the source becomes an address of the node"},
 		{chainPostrouting, "RETURN"}:     {dataplane.AboutPassage, "not marked: the source is kept"},

@@ -57,7 +57,7 @@ func TestDrift(t *testing.T) {
 		{"sysctl -qw net.ipv4.vs.conntrack=0",
 			"~ sysctl net.ipv4.vs.conntrack: is 0, want 1: rules and masquerading see flows only if they are tracked"},
 		{n.iptables + " -t nat -F TOY-SERVICES", "~ " + n.iptables + " nat chain TOY-SERVICES: rule"},
-		{n.ip6tables + " -t filter -D INPUT 1", "+ " + n.ip6tables + " filter jumps in INPUT: jump to TOY-FILTER missing in INPUT"},
+		{n.ip6tables + " -t filter -D INPUT 2", "+ " + n.ip6tables + " filter jumps in INPUT: jump to TOY-FILTER missing in INPUT"},
 	} {
 		n.Node.Run(strings.Fields(c.damage)...)
 		if got := strings.TrimSuffix(text(n.sync(table)), "\n"); !strings.HasPrefix(got, c.want) || strings.Count(got, "\n") != strings.Count(c.want, "\n") {

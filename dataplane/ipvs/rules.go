@@ -18,6 +18,7 @@ const (
 	chainFilter      = xtables.Prefix + "FILTER"
 	chainSources     = xtables.Prefix + "SOURCES"
 	chainUnused      = xtables.Prefix + "UNUSED"
+	chainOut         = xtables.Prefix + "OUT"
 	chainForward     = xtables.Prefix + "FORWARD"
 	chainMarkIn      = xtables.Prefix + "MARK-IN"
 	chainMarkOut     = xtables.Prefix + "MARK-OUT"
@@ -51,6 +52,7 @@ func (t target) ruleset() xtables.Ruleset {
 	}
 	chain(xtables.Filter, chainFilter, t.filterRules())
 	chain(xtables.Filter, chainUnused, unusedRules(t.node))
+	chain(xtables.Filter, chainOut, []string{"-p tcp -j REJECT --reject-with tcp-reset", "-j REJECT --reject-with " + unreachable(t.family)})
 	chain(xtables.Filter, chainForward, t.forwardRules())
 	in, out := t.markInRules(), t.markOutRules()
 	if in != nil {
@@ -65,7 +67,7 @@ func (t target) ruleset() xtables.Ruleset {
 	chain(xtables.NAT, chainServices, t.servicesRules())
 	chain(xtables.NAT, chainLocal, t.localRules())
 	chain(xtables.NAT, chainPostrouting, t.postroutingRules())
-	r.Jumps = jumps(in != nil, t.has(brought), out != nil)
+	r.Jumps = t.jumps(in != nil, out != nil)
 	// IPVS translates by address alone, but what is masqueraded besides is known to
 	// connection tracking only.
 	chains, strays := xtables.Strays(t.node)
@@ -75,9 +77,9 @@ func (t target) ruleset() xtables.Ruleset {
 
 // jumps lead from the built-in chains into ours; those of table mangle only where
 // there is something to do.
-func jumps(markIn, brought, markOut bool) []xtables.Jump {
-	at := func(t xtables.Table, base, match, chain, why string) xtables.Jump {
-		return xtables.Jump{Table: t, Base: base, Rule: match + xtables.JumpComment(why) + " -j " + chain}
+func (t target) jumps(markIn, markOut bool) []xtables.Jump {
+	at := func(table xtables.Table, base, match, chain, why string) xtables.Jump {
+		return xtables.Jump{Table: table, Base: base, Rule: match + xtables.JumpComment(why) + " -j " + chain}
 	}
 	// Behind whatever an administrator has to say.
 	forward := at(xtables.Filter, "FORWARD", "", chainForward, "forward what Services and Pods send")
@@ -89,6 +91,7 @@ func jumps(markIn, brought, markOut bool) []xtables.Jump {
 		at(xtables.Filter, "FORWARD", newFlow, chainUnused, "addresses of no Service"),
 		forward,
 		at(xtables.Filter, "OUTPUT", newFlow, chainUnused, "addresses of no Service"),
+		at(xtables.Filter, "OUTPUT", "-m mark --mark "+t.refused()+" ", chainOut, "refuse"),
 		at(xtables.NAT, "PREROUTING", "", chainServices, "mark for source rewriting"),
 		at(xtables.NAT, "OUTPUT", "", chainLocal, "mark for source rewriting"),
 		at(xtables.NAT, "POSTROUTING", "", chainPostrouting, "source rewriting"),
@@ -96,7 +99,7 @@ func jumps(markIn, brought, markOut bool) []xtables.Jump {
 	if markIn {
 		out = append(out, at(xtables.Mangle, "PREROUTING", "", chainMarkIn, "choose by source"))
 	}
-	if brought {
+	if t.has(brought) {
 		out = append(out, at(xtables.Mangle, "INPUT", "", chainArrived, "marks have done their work"))
 	}
 	if markOut {
@@ -116,8 +119,8 @@ func refuseRules(f dataplane.Family, match string) []string {
 
 // filterRules drop who may not, and refuse what no virtual server takes. IPVS
 // stands behind them at INPUT; what reaches the end here is served, or not to a
-// frontend. Packets of the node's own processes that are to be refused have been
-// turned round by localRules, to come by here.
+// frontend. Packets of the node's own processes that nobody took at OUTPUT come by
+// here too, by way of lo.
 func (t target) filterRules() []string {
 	var out []string
 	if t.has(restricted) {
@@ -131,7 +134,6 @@ func (t target) filterRules() []string {
 	}
 	// A ping to an address that is ours is refused too: a VIP is no host. Errors
 	// about a flow are RELATED, not NEW, and pass.
-	out = append(out, refuseRules(t.family, "-m mark --mark "+t.refused())...)
 	out = append(out, refuseRules(t.family, t.in(addresses)+" "+t.notIn(services))...)
 	if t.has(ports) {
 		out = append(out, refuseRules(t.family, t.in(ports)+" "+t.notIn(services))...)
@@ -236,19 +238,25 @@ func (t target) servicesRules() []string {
 
 // localRules do the same for packets of the node's own processes. The source of
 // those to a VIP is the one that its route names, which may lie in a range of
-// Pods; they are the node's all the same. What is to be refused is turned round: by
-// way of lo it comes to TOY-FILTER. At OUTPUT a refusal would fail the system call
-// with "operation not permitted", and IPVS would answer for a virtual server that
-// is only there for the connections that it has, in a way that makes TCP wait for
-// a second.
+// Pods; they are the node's all the same.
+//
+// What is to be refused before IPVS sees it gets another destination and a mark:
+// IPVS would answer by ICMP for a virtual server that is only there for the
+// connections that it has, and TCP heeds that only after a second. The packet goes
+// no further than TOY-OUT. Datagrams come by TOY-FILTER instead where they can, by
+// way of lo, because at OUTPUT a refusal fails the system call with "operation not
+// permitted".
 func (t target) localRules() []string {
-	refuse := "-j MARK --set-xmark " + t.refused()
-	out := []string{t.in(addresses) + " " + t.notIn(services) + " " + refuse}
+	refuse := " -j MARK --set-xmark " + t.refused()
+	out := []string{"-p tcp " + t.in(addresses) + " " + t.notIn(services) + refuse}
 	if t.has(ports) {
-		out = append(out, t.in(ports)+" "+t.notIn(services)+" "+refuse)
+		out = append(out, "-p tcp "+t.in(ports)+" "+t.notIn(services)+refuse)
+	}
+	if t.has(brought) {
+		out = append(out, t.in(brought)+" "+t.notIn(services)+refuse)
 	}
 	if t.has(refuseNode) {
-		out = append(out, t.in(refuseNode)+" "+refuse)
+		out = append(out, t.in(refuseNode)+refuse)
 	}
 	out = append(out, "-m mark --mark "+t.refused()+" -j DNAT --to-destination "+loopback(t.family))
 	if t.has(keptNode) {
@@ -287,7 +295,7 @@ func (t target) refused() string {
 	return under(m.Refuse, m.Mask)
 }
 
-// loopback is the address by which a packet goes no further than lo.
+// loopback is an address that no virtual server has.
 func loopback(f dataplane.Family) string {
 	if f == dataplane.IPv6 {
 		return "::1"

@@ -123,7 +123,7 @@ func TestWalk(t *testing.T) {
 		{"another port", "10.244.0.99", "br0", 81, []string{
 			"nat PREROUTING entry", "nat PREROUTING dispatch", "routing dispatch", "filter INPUT entry", "filter INPUT unserved"}},
 		{"another port, of the node", "192.0.2.1", "", 81, []string{
-			"nat OUTPUT entry", "nat OUTPUT unserved", "nat OUTPUT refusal", "filter OUTPUT entry", "filter INPUT entry", "filter INPUT refusal"}},
+			"nat OUTPUT entry", "nat OUTPUT unserved", "nat OUTPUT refusal", "filter OUTPUT entry", "filter OUTPUT entry", "filter OUTPUT refusal"}},
 	} {
 		p := dataplane.Packet{Key: dataplane.Key{Addr: netip.MustParseAddr("10.96.0.10"), Protocol: dataplane.TCP, Port: tc.port},
 			Src: netip.MustParseAddr(tc.src), In: tc.in, Own: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}

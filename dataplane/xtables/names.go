@@ -37,7 +37,7 @@ func single(rest string) bool {
 	switch rest {
 	case "SERVICES", "NODEPORTS", "LOCAL", "POSTROUTING", "MASQUERADE", "HAIRPIN", "MARK-MASQ",
 		"REFUSE", "DROP", "FILTER", "FORWARD", "UNUSED", "INVALID", "MADE-TABLE",
-		"SOURCES", "MARK-IN", "MARK-OUT", "ARRIVED":
+		"SOURCES", "OUT", "MARK-IN", "MARK-OUT", "ARRIVED":
 		return true
 	}
 	return false
