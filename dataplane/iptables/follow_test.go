@@ -236,6 +236,46 @@ func missing(want, got map[string][]string) string {
 	return out.String()
 }
 
+// TestFollowFew proves that among thousands of Services a change names a handful
+// of chains: those of its Service, and one a level of the trees.
+func TestFollowFew(t *testing.T) {
+	table := tables.Many(5000, 10)
+	service := firstService(table)
+	moved := firstService(table)
+	moved.Frontends = slices.Clone(moved.Frontends)
+	moved.Frontends[0].Port++
+	door := firstService(table)
+	node := door.Frontends[0]
+	node.Kind, node.Addr, node.Port = dataplane.NodePort, netip.IPv4Unspecified(), 30000
+	door.Frontends = []dataplane.Frontend{node, door.Frontends[0]}
+	_, endpoint := nextEndpoint(service, 1)
+	here := firstService(table)
+	here.Sets = slices.Clone(endpoint.Sets)
+	here.Sets[0].Endpoints = slices.Clone(here.Sets[0].Endpoints)
+	here.Sets[0].Endpoints[0].Local = true
+	for _, tc := range []struct {
+		name          string
+		before, after dataplane.Table
+		edits         int
+	}{
+		{"nothing", service, service, 0},
+		{"another endpoint", service, endpoint, 1},
+		{"an endpoint lives here", service, here, 2},
+		{"another port", service, moved, 3},
+		{"Service gone", service, dataplane.Table{}, 2},
+		{"first NodePort", service, door, 7}, // whose address gives the tree another root
+	} {
+		_, m := remember(table.ForFamily(dataplane.IPv4), dataplane.IPv4, means{randomFully: true})
+		d, err := m.change(tc.before, tc.after)
+		if err != nil || len(d.Edits) != tc.edits {
+			t.Errorf("%s: %d chains, want %d; %v", tc.name, len(d.Edits), tc.edits, err)
+			for _, e := range d.Edits {
+				t.Logf("%c %s: %s", e.Op, e.Chain, e.Reason)
+			}
+		}
+	}
+}
+
 // TestFollow proves in the kernel that after each change, of which some are not
 // written, a plan that reads the kernel has nothing to do.
 func TestFollow(t *testing.T) {

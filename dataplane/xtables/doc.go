@@ -31,6 +31,6 @@
 //
 // # Input and output
 //
-// tool.go runs programs, droptable.go sends one netlink message. Everything
-// else in this package is pure.
+// tool.go runs programs, trial.go tries rules in a namespace of its own,
+// droptable.go sends one netlink message. Everything else in this package is pure.
 package xtables
