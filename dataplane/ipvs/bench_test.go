@@ -89,3 +89,20 @@ func BenchmarkDifference(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRemember measures what a follower needs beside a whole pass.
+func BenchmarkRemember(b *testing.B) {
+	backend := New(Config{})
+	for _, n := range [...]int{100, 1000, 10_000} {
+		t := many(n)
+		want := newTarget(t, dataplane.IPv4, "rr")
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				s := &side{familyState: familyState{family: dataplane.IPv4}, table: want, want: want, have: holding(want)}
+				if backend.remember(t, []*side{s}, nil) == nil {
+					b.Fatal("nothing is remembered")
+				}
+			}
+		})
+	}
+}
