@@ -162,6 +162,28 @@ func matrixText(scenarios []scenario, cells []cell, differ int) string {
 	return out.String()
 }
 
+// TestMatrix prints what earlier runs have kept, and fails when two backends
+// differ in it.
+func TestMatrix(t *testing.T) {
+	path := os.Getenv(matrixVariable)
+	if path == "" {
+		return
+	}
+	scenarios, err := loadScenarios("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, err := keepCells(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differ := disagreements(cells)
+	for _, d := range differ {
+		t.Errorf("backends differ: %s", d)
+	}
+	fmt.Println(matrixText(scenarios, cells, len(differ)))
+}
+
 func TestKeepCells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "matrix.json")
 	var kept []cell
