@@ -151,7 +151,8 @@ func TestTwin(t *testing.T) {
 		"192.0.2.1":    "fd00:192:2::1",
 		"10.96.0.200":  "fd00:10:96::200",
 		"203.0.113.7":  "fd00:203:113::7",
-		"198.51.100.1": "invalid IP",
+		"198.51.100.1": "fd00:198:51::1",
+		"172.16.0.1":   "invalid IP",
 	} {
 		if got, _ := Twin(netip.MustParseAddr(v4)); got.String() != v6 {
 			t.Errorf("twin of %s is %s, want %s", v4, got, v6)
