@@ -93,16 +93,18 @@ func headersRequest() *nl.NetlinkRequest {
 }
 
 // eachAttribute calls f with the type and the value of each attribute, and stops
-// at the first error.
+// at the first error. The library's parser panics when the last has no padding.
 func eachAttribute(b []byte, f func(kind int, value []byte) error) error {
-	attributes, err := nl.ParseRouteAttr(b)
-	if err != nil {
-		return fmt.Errorf("attributes: %w", err)
-	}
-	for _, a := range attributes {
-		if err := f(int(a.Attr.Type&nl.NLA_TYPE_MASK), a.Value); err != nil {
+	for len(b) >= unix.SizeofRtAttr {
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < unix.SizeofRtAttr || length > len(b) {
+			return fmt.Errorf("attribute of %d bytes in %d", length, len(b))
+		}
+		kind := int(binary.NativeEndian.Uint16(b[2:]) & nl.NLA_TYPE_MASK)
+		if err := f(kind, b[unix.SizeofRtAttr:length]); err != nil {
 			return err
 		}
+		b = b[min(len(b), (length+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestClientSets(t *testing.T) {
 // TestThousandsOfClients proves that far more clients of an endpoint than 100
 // stay where they are (row C15).
 func TestThousandsOfClients(t *testing.T) {
-	const clients = 6000
+	const clients = 3000
 	eachEngine(t, func(t *testing.T, e xtables.Engine) {
 		l := programmed(t, e, func(l *lab.Lab, table *dataplane.Table) {
 			tables.Service(t, table, "default/web", "10.96.0.10:80", dataplane.TCP, l.Pod(2), l.Pod(3))
