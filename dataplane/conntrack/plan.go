@@ -81,6 +81,9 @@ func (c *Cleaner) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, 
 // Plan is needed.
 func (c *Cleaner) PlanChange(ctx context.Context, d dataplane.Delta, now dataplane.View) (dataplane.Plan, error) {
 	p := &plan{journal: c.config.Journal}
+	if spares(d) {
+		return p, nil
+	}
 	noted, err := readJournal(c.config.Journal)
 	if errors.Is(err, errDamaged) {
 		return nil, fmt.Errorf("%w: %w", dataplane.ErrForgotten, err)
