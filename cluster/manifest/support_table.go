@@ -186,7 +186,7 @@ func containerSupport() []entry {
 func nodeSupport() []entry {
 	return []entry{
 		{path: "spec.podCIDR", standing: honoured},
-		{path: "spec.podCIDRs", standing: honoured},
+		{path: "spec.podCIDRs", standing: honoured, note: "of this node's Pods; with `--all-nodes` the others' routes to them as well"},
 		{path: "spec.taints", standing: ignored},
 		{path: "spec.unschedulable", standing: ignored},
 		{path: "spec.podPreemptionPolicy", standing: ignored},
@@ -194,7 +194,7 @@ func nodeSupport() []entry {
 		{path: "spec.providerID", standing: kept},
 		{path: "spec.externalID", standing: kept},
 		{path: "status", standing: kept},
-		{path: "status.addresses", standing: honoured, note: "`--nodeport-addresses primary`, and source ranges that hold one; on the node itself the addresses of its links count"},
+		{path: "status.addresses", standing: honoured, note: "`--nodeport-addresses primary`, and source ranges that hold one; on the node itself the addresses of its links count; with `--all-nodes` they are its addresses"},
 	}
 }
 
