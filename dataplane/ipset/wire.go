@@ -124,9 +124,9 @@ func decodeHeader(m []byte) (held, error) {
 	err := message(m, func(kind int, value []byte) error {
 		switch {
 		case kind == nl.IPSET_ATTR_SETNAME:
-			h.name = nl.BytesToString(value)
+			h.name = unix.ByteSliceToString(value)
 		case kind == nl.IPSET_ATTR_TYPENAME:
-			h.typeName = nl.BytesToString(value)
+			h.typeName = unix.ByteSliceToString(value)
 		case kind == nl.IPSET_ATTR_FAMILY && len(value) == 1:
 			h.family = map[uint8]dataplane.Family{unix.AF_INET: dataplane.IPv4, unix.AF_INET6: dataplane.IPv6}[value[0]]
 		case kind == nl.IPSET_ATTR_DATA:
