@@ -34,5 +34,6 @@
 // that a follower remembers (follow.go): with it a change is planned without a
 // look at the kernel.
 //
-// All files but backend.go and follow.go are pure.
+// All files but backend.go, follow.go and live.go are pure; walk.go leads a packet
+// through the rules.
 package iptables

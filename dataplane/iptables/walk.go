@@ -1,8 +1,6 @@
 package iptables
 
 import (
-	"context"
-	"fmt"
 	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -12,20 +10,6 @@ import (
 // Walk follows a packet through the rules that a table asks for. Pure.
 func (b *Backend) Walk(t dataplane.Table, p dataplane.Packet) (dataplane.Trace, error) {
 	return follow(Ruleset(t, dataplane.FamilyOf(p.Addr), true).Rules(), p), nil
-}
-
-// WalkLive follows a packet through the rules of ours that the kernel holds.
-func (b *Backend) WalkLive(ctx context.Context, p dataplane.Packet) (dataplane.Trace, error) {
-	found, err := b.Engine(ctx)
-	if err != nil {
-		return dataplane.Trace{}, err
-	}
-	tool := xtables.Tool{Engine: found.Engine, Family: dataplane.FamilyOf(p.Addr)}
-	state, err := tool.Save(ctx)
-	if err != nil {
-		return dataplane.Trace{}, fmt.Errorf("rules of %s: %w", tool.Family, err)
-	}
-	return follow(state.Rules(), p), nil
 }
 
 // follow sends a packet through the hooks in the kernel's order. What has been

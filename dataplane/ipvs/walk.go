@@ -1,7 +1,6 @@
 package ipvs
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,28 +20,6 @@ func (b *Backend) Walk(t dataplane.Table, p dataplane.Packet) (dataplane.Trace, 
 		}
 	}
 	return tr, nil
-}
-
-// WalkLive follows a packet through what the kernel holds of ours.
-func (b *Backend) WalkLive(ctx context.Context, p dataplane.Packet) (dataplane.Trace, error) {
-	f := dataplane.FamilyOf(p.Addr)
-	k, err := openKernel()
-	if err != nil {
-		return dataplane.Trace{}, err
-	}
-	defer k.close()
-	have, err := k.read(ctx, target{family: f})
-	if err != nil {
-		return dataplane.Trace{}, err
-	}
-	if err := b.detect(ctx); err != nil {
-		return dataplane.Trace{}, err
-	}
-	rules, err := xtables.Tool{Engine: b.engine, Family: f}.Save(ctx)
-	if err != nil {
-		return dataplane.Trace{}, fmt.Errorf("rules of %s: %w", f, err)
-	}
-	return have.ground(rules.Rules()).walk(p), nil
 }
 
 // walk sends a packet through the hooks in the kernel's order.
