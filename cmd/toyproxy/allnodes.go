@@ -340,6 +340,14 @@ func downAllNodes(cmd *cobra.Command, nf *nodeFlags, o syncOptions) error {
 	return nil
 }
 
+// remindOfMembers tells who takes down this machine's own node alone that others
+// stand on it.
+func remindOfMembers(cmd *cobra.Command, nf *nodeFlags) {
+	if names := membersOf(nf.stateBase()); len(names) > 0 && nf.netns.value == "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s made by sync --all-nodes stay (%s). To remove them: sudo toyproxy down --all-nodes\n", count(len(names), "node"), nodesList(names))
+	}
+}
+
 // lockForDown takes the locks of all nodes; done gives up the claims as well.
 func lockForDown(ctx context.Context, nf *nodeFlags, names []string) (done func(), err error) {
 	lock, err := lockWire(ctx, nf.stateBase())

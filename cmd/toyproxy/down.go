@@ -84,6 +84,7 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 			return err
 		}
 	}
+	remindOfMembers(cmd, nf)
 	return printDown(cmd.OutOrStdout(), changes, remarks, o)
 }
 
