@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,17 +88,15 @@ func TestListsWithinLists(t *testing.T) {
 	}
 }
 
-// TestExamples requires that every example is fine alone and all are together.
+// TestExamples requires that every example, a file or a folder, is fine alone and
+// all are together.
 func TestExamples(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples")
-	var paths []string
-	for _, pattern := range []string{"*.yaml", "*/*.yaml"} {
-		found, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil || len(found) < 3 {
-			t.Fatalf("examples: %v, %v", found, err)
-		}
-		paths = append(paths, found...)
+	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("examples: %v, %v", paths, err)
 	}
+	paths = slices.DeleteFunc(paths, func(p string) bool { return filepath.Ext(p) == ".md" })
 	for _, p := range append(paths, dir) {
 		if r := load(t, Options{Paths: []string{p}}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {
 			t.Errorf("%s: %d Services, problems:\n%s", p, len(r.Objects.Services), lines(r.Problems))
