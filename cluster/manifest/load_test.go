@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -89,19 +88,29 @@ func TestListsWithinLists(t *testing.T) {
 }
 
 // TestExamples requires that every example, a file or a folder, is fine alone and
-// all are together.
+// that all files are together.
 func TestExamples(t *testing.T) {
 	dir := filepath.Join("..", "..", "examples")
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(paths) < 6 {
 		t.Fatalf("examples: %v, %v", paths, err)
 	}
-	paths = slices.DeleteFunc(paths, func(p string) bool { return filepath.Ext(p) == ".md" })
-	for _, p := range append(paths, dir) {
-		if r := load(t, Options{Paths: []string{p}}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {
-			t.Errorf("%s: %d Services, problems:\n%s", p, len(r.Objects.Services), lines(r.Problems))
+	var together []string
+	check := func(paths ...string) {
+		if r := load(t, Options{Paths: paths}); len(r.Problems) > 0 || len(r.Objects.Services) == 0 {
+			t.Errorf("%s: %d Services, problems:\n%s", paths, len(r.Objects.Services), lines(r.Problems))
 		}
 	}
+	for _, p := range paths {
+		switch filepath.Ext(p) {
+		case ".md":
+			continue
+		case ".yaml":
+			together = append(together, p)
+		}
+		check(p)
+	}
+	check(together...)
 }
 
 // TestOneBadObjectStopsNoOther is field fault 5: the bad parts are named, the

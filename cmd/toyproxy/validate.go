@@ -27,7 +27,7 @@ func validateCommand() *cobra.Command {
 		Short: "Decode, default and check manifests",
 		Long: `Prints one line a problem, file:line:column: object: field: message, and exits with
 65 when a manifest is wrong. Needs no root and touches nothing.`,
-		Example: `  toyproxy validate -f examples/`,
+		Example: `  toyproxy validate -f examples/nodeport`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := src.source(cmd.InOrStdin(), nil)
