@@ -314,7 +314,7 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 	if err != nil {
 		return nil, err
 	}
-	in.Problems = append(in.Problems, loopbackProblems(node)...)
+	in.Problems = append(in.Problems, src.doorProblems(node, in.Objects.Services)...)
 	backend := nf.backend
 	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc),
 		Flows: conntrack.New(conntrack.Config{Virtual: backend == backendIPVS, Journal: sc.flowsJournal()})}

@@ -79,7 +79,23 @@ func (f *sourceFlags) ownAddresses(n *agent.Node, nodes []*corev1.Node, from sig
 	if from == fromPod || from == fromObjects && len(known) > 0 {
 		return known, nil
 	}
-	return linkAddresses()
+	own, err := linkAddresses()
+	if from == fromObjects {
+		return own, nil // what cannot be known here is left out of what is only shown
+	}
+	return own, err
+}
+
+// doorProblems warns of NodePorts that nobody reaches because of the flags.
+func (f *sourceFlags) doorProblems(n agent.Node, services []*corev1.Service) []cluster.Problem {
+	anyPort := slices.ContainsFunc(services, func(s *corev1.Service) bool {
+		return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort != 0 })
+	})
+	if len(n.Addrs) == 0 && anyPort {
+		return []cluster.Problem{{Field: "--nodeport-addresses", Warning: true,
+			Message: fmt.Sprintf("NodePorts answer nowhere, because no address of this node is wanted by %q: write a range that holds one, or leave the flag out", f.doors.nodePorts.String())}}
+	}
+	return loopbackProblems(n)
 }
 
 // loopbackProblems warns of NodePorts that hang instead of being refused: the
