@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -125,7 +124,7 @@ func TestWalkWithFaults(t *testing.T) {
 	exact := slices.DeleteFunc(columns(), func(c column) bool { return c.drains })
 	onColumns(t, exact, func(t *testing.T, c column) {
 		w := newWalker(t, c, seed+7)
-		faults := rand.New(rand.NewPCG(seed, 3))
+		faults := newFaults(t, seed, strings.HasPrefix(c.name, "iptables"))
 		for i := range steps {
 			what := w.move()
 			err := w.pass(faults)
@@ -154,26 +153,26 @@ func (w *walker) move() string {
 
 // pass takes what has changed to the kernel, with writes that fail if there are
 // dice for it.
-func (w *walker) pass(faults *rand.Rand) error {
+func (w *walker) pass(faults *faults) error {
 	events := w.store.Replace(w.world.objects())
 	return w.apply(faults, func(ctx context.Context) (*agent.Pass, error) { return w.tracker.Update(ctx, events) })
 }
 
 // audit is pass, which may fail when the kernel is not as it was left, and then
 // compares all of the kernel.
-func (w *walker) audit(faults *rand.Rand) error {
+func (w *walker) audit(faults *faults) error {
 	_ = w.pass(faults)
 	return w.apply(faults, w.tracker.Audit)
 }
 
 // apply makes a plan in the node's namespace and applies it.
-func (w *walker) apply(faults *rand.Rand, plan func(context.Context) (*agent.Pass, error)) (err error) {
+func (w *walker) apply(faults *faults, plan func(context.Context) (*agent.Pass, error)) (err error) {
 	w.Node.Do(func() {
 		ctx := context.Background()
 		var p *agent.Pass
 		reading := ctx
 		if faults != nil {
-			reading = newFaulty(ctx, faults, 2)
+			reading = newFaulty(ctx, faults.Rand, 2)
 		}
 		if p, err = plan(reading); err != nil {
 			err = fmt.Errorf("plan: %w", err)
@@ -183,7 +182,7 @@ func (w *walker) apply(faults *rand.Rand, plan func(context.Context) (*agent.Pas
 			w.wholes++
 		}
 		if faults != nil {
-			err = failing(ctx, faults, p)
+			err = faults.apply(ctx, p)
 		} else {
 			err = p.Apply(ctx)
 		}
