@@ -31,6 +31,10 @@ const (
 	Mixed Verdict = "MIXED"
 	// None: the Service has no frontend, there is nothing to dial.
 	None Verdict = "NONE"
+	// Unreachable and Reset are what only a probe can find: a router says no, or
+	// a connection is cut.
+	Unreachable Verdict = "UNREACHABLE"
+	Reset       Verdict = "RESET"
 )
 
 // Step is one step of the way, with the fields that are behind it.
@@ -78,6 +82,8 @@ type Explanation struct {
 	Rules int
 	// Notes tell what else is worth knowing.
 	Notes []string
+	// Probe is what became of a packet that was really sent; empty when none was.
+	Probe Verdict
 	// Compared: the walk was one through the kernel's rules, and Differences are
 	// those to the one through what was rendered.
 	Compared    bool

@@ -22,7 +22,13 @@ type Document struct {
 	Endpoints   []endpointJSON `json:"endpoints"`
 	Unused      []unusedJSON   `json:"unused"`
 	Differences []string       `json:"differences"`
+	Probe       *probeJSON     `json:"probe,omitempty"`
 	Notes       []string       `json:"notes"`
+}
+
+type probeJSON struct {
+	Verdict Verdict `json:"verdict"`
+	Agrees  bool    `json:"agrees"`
 }
 
 type fromJSON struct {
@@ -71,6 +77,9 @@ func (e Explanation) Document(backend string, live bool) Document {
 		Differences: append([]string{}, e.Differences...), Notes: append([]string{}, e.Notes...)}
 	if e.Frontend.Service != "" {
 		d.Frontend, d.Kind = e.Frontend.Key.String(), e.Frontend.Kind.String()
+	}
+	if e.Probe != "" {
+		d.Probe = &probeJSON{e.Probe, e.Agrees()}
 	}
 	d.From = fromJSON{Class: e.Class.String(), Chosen: e.From.Chosen}
 	if e.From.Addr.IsValid() {

@@ -27,6 +27,9 @@ func (e Explanation) Text(rules string) string {
 	if e.Compared && len(e.Differences) == 0 {
 		b.WriteString("  no drift: these are the rules that the manifests ask for\n")
 	}
+	if e.Probe != "" {
+		fmt.Fprintf(&b, "  probe: %s%s\n", e.Probe, e.probeText())
+	}
 	if e.Verdict != None {
 		fmt.Fprintf(&b, "\nPath (%s; %d rules at most)\n", rules, e.Rules)
 		e.writeSteps(&b)
@@ -39,6 +42,26 @@ func (e Explanation) Text(rules string) string {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	return b.String()
+}
+
+// Agrees reports whether a probe ended as the path says.
+func (e Explanation) Agrees() bool {
+	return e.Probe == e.Verdict || e.Verdict == Mixed || e.Verdict == Untouched
+}
+
+// probeText compares a probe with the path, and says what may be between them.
+func (e Explanation) probeText() string {
+	switch {
+	case e.Agrees():
+		return ", as the path says"
+	case e.Verdict == OK && e.Probe == Refused:
+		return ": no rule of toyproxy's refuses it; perhaps nothing listens at the endpoint"
+	case e.Verdict == OK && e.Probe == Timeout && e.Target.Key.Protocol == dataplane.UDP:
+		return ": no answer; it may be that the endpoint has none to such a datagram"
+	case e.Verdict == OK && e.Probe == Timeout:
+		return ": no answer; rules of others, or the way to the endpoint, are in between"
+	}
+	return ": not what the path says; rules of others, or a flow that is tracked already, are in between"
 }
 
 // Answer is the first line: what becomes of the packet.

@@ -29,8 +29,9 @@ address, or node; without it some Pod of this node.
 
 What is walked are the rules that the manifests ask for, as 'render' prints them:
 no root is needed and the kernel is not asked. With --live they are the rules that
-the kernel holds, and how these differ is told. Without -f the objects are those
-that the last sync left, or what the next one would make.`
+the kernel holds, and how these differ is told; with --probe the sender dials the
+target once besides. Without -f the objects are those that the last sync left, or
+what the next one would make.`
 
 func explainCommand() *cobra.Command {
 	var q question
@@ -41,7 +42,8 @@ func explainCommand() *cobra.Command {
 		Example: `  toyproxy explain svc/web
   toyproxy explain 10.96.0.10:53/udp --from node
   toyproxy explain svc/frontend:http -n shop --from shop/client -f examples/guestbook.yaml
-  sudo toyproxy explain svc/web --live`,
+  sudo toyproxy explain svc/web --live
+  sudo toyproxy explain svc/web --from pod-a --probe`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return q.answer(cmd, args[0]) },
@@ -53,6 +55,7 @@ func explainCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVar(&q.from, "from", "", "who sends: POD, NAMESPACE/POD, an address or node (default: some Pod)")
 	fl.BoolVar(&q.live, "live", false, "walk the rules that the kernel holds")
+	fl.BoolVar(&q.dial, "probe", false, "as --live, and dial the target once from where the packet comes")
 	fl.StringVarP(&q.namespace, "namespace", "n", "default", "namespace of the Service and the Pod")
 	return cmd
 }
@@ -65,13 +68,15 @@ type question struct {
 	from      string
 	namespace string
 	live      bool
+	// dial: the target is dialled once, too.
+	dial bool
 	// asLeft: the objects are those that the last sync left.
 	asLeft bool
 }
 
 // answer explains a target and prints it.
 func (q *question) answer(cmd *cobra.Command, target string) error {
-	if q.live {
+	if q.live = q.live || q.dial; q.live {
 		if err := needRoot("explain --live"); err != nil {
 			return err
 		}
@@ -160,6 +165,11 @@ func (q *question) explain(ctx context.Context, d agent.Desired, text string) (e
 	}
 	held := st.Explain(to, from, tr)
 	held.Compare(rendered)
+	if q.dial {
+		if held.Probe, err = q.probe(ctx, d, to.Key, from); err != nil {
+			return explain.Explanation{}, err
+		}
+	}
 	return held, nil
 }
 
