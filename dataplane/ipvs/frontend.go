@@ -88,16 +88,16 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 
 // address notes at what address the frontend is.
 func (b *builder) address(fe dataplane.Frontend) {
-	if within := func(r netip.Prefix) bool { return r.Contains(fe.Addr) }; fe.Kind != dataplane.NodePort && slices.ContainsFunc(b.node.ServiceRanges, within) {
-		// The ports of a Service share its address.
-		service, _, _ := strings.Cut(fe.Service, ":")
+	holds := func(r netip.Prefix) bool { return r.Contains(fe.Addr) }
+	service, _, _ := strings.Cut(fe.Service, ":") // its ports share the address
+	switch {
+	case fe.Kind == dataplane.NodePort:
+		b.sets[ports][keyEntry(fe.Key)] = fe.Service
+	case slices.ContainsFunc(b.node.ServiceRanges, holds):
 		b.sets[addresses][entry{addr: fe.Addr}] = service
-		return
-	}
-	b.sets[ports][keyEntry(fe.Key)] = fe.Service
-	if fe.Kind != dataplane.NodePort {
+	default:
+		b.sets[ports][keyEntry(fe.Key)] = fe.Service
 		b.sets[brought][keyEntry(fe.Key)] = fe.Service
-		service, _, _ := strings.Cut(fe.Service, ":")
 		b.sets[arrivals][entry{addr: fe.Addr}] = service
 	}
 }

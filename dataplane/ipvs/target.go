@@ -8,8 +8,8 @@ import (
 )
 
 // target is what the kernel is to hold for one family. The routes follow from
-// the sets: each of addresses has one in table local, and each address of brought
-// has one in a table of ours.
+// the sets: each of addresses has one in table local, each of arrivals one in a
+// table of ours.
 type target struct {
 	family  dataplane.Family
 	sets    [setKinds]members
