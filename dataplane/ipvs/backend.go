@@ -266,7 +266,7 @@ func (b *Backend) read(ctx context.Context, has []familyState, want []target, hi
 			return nil, err
 		}
 		have.now = b.config.Clock()
-		sides = append(sides, &side{familyState: has[i], table: w, want: w.settle(have), have: have})
+		sides = append(sides, &side{familyState: has[i], table: w, want: w.settle(have).keepMarks(have), have: have})
 	}
 	return sides, nil
 }

@@ -48,7 +48,10 @@ func (b *Backend) changes(ctx context.Context, known []*memory, d dataplane.Delt
 		return nil, err
 	}
 	for _, c := range out {
-		c.want = c.table.settle(c.have)
+		c.want = c.table.settle(c.have).keepMarks(c.have)
+		if c.lastMark() {
+			return nil, fmt.Errorf("%s: the last mark goes: %w", c.family, dataplane.ErrForgotten)
+		}
 	}
 	return out, nil
 }
@@ -112,6 +115,20 @@ func (c *change) beyond() string {
 	return c.clash()
 }
 
+// lastMark reports whether a virtual server for a mark that only drained goes,
+// where no frontend gives a mark: the set of marks goes with it.
+func (c *change) lastMark() bool {
+	if len(c.memory.counts[marks]) > 0 {
+		return false
+	}
+	for e := range c.have.entries(marks) {
+		if _, stays := c.want.sets[marks][e]; !stays {
+			return true
+		}
+	}
+	return false
+}
+
 // clash names a virtual server that several Services ask for: the numbers of
 // marks are drawn.
 func (c *change) clash() string {
@@ -138,6 +155,11 @@ func (c *change) cut() {
 	c.table.partial = m.wanted
 	c.have = observed{family: m.family, whole: &m.have, local: m.have.local, source: m.have.source,
 		routes: map[netip.Addr]heldRoute{}, inbound: map[netip.Addr]heldRoute{}, servers: map[serverID]virtualServer{}}
+	for id := range m.leaving {
+		if id.mark != 0 && m.counts[marks][m.have.servers[id].owner()] == 0 {
+			c.counts[marks][m.have.servers[id].owner()] += 0 // its mark goes with it
+		}
+	}
 	for k := range c.counts {
 		c.cutSet(setKind(k))
 	}
@@ -169,6 +191,9 @@ func (c *change) cut() {
 			c.table.servers = append(c.table.servers, v)
 		}
 		c.table.known[id] = m.known[id]
+		if dialled := (serverID{Key: m.have.servers[id].dialled}); id.mark != 0 {
+			c.table.known[dialled] = m.known[dialled]
+		}
 	}
 }
 

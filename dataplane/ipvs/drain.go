@@ -16,8 +16,7 @@ import (
 // nothing to do about it until it is time.
 //
 // UDP and SCTP do not drain: a client of a lost endpoint would never learn to
-// turn to another one. Neither does a virtual server for a mark as a whole, when a
-// class of sources has no endpoint left.
+// turn to another one.
 
 // drainLimit is how long a real server may drain unless Config says otherwise. As
 // long as the kernel's timeout for a silent TCP connection.
@@ -88,10 +87,7 @@ func (s *steps) retire(t target, v virtualServer, r realServer, now time.Time) {
 // connections have ended: nobody new comes in, for it is not in set services.
 // If the frontend is gone, so is whoever was served.
 func (s *steps) retireServer(t target, v virtualServer, now time.Time) {
-	if t.known[v.serverID] && slices.ContainsFunc(v.real, func(r realServer) bool {
-		f, _ := t.fate(v, r, now)
-		return f != remove
-	}) {
+	if t.lingers(v, now) {
 		for _, r := range v.real {
 			s.retire(t, v, r, now)
 		}
@@ -101,7 +97,59 @@ func (s *steps) retireServer(t target, v virtualServer, now time.Time) {
 	for _, r := range v.real {
 		lines = append(lines, "- "+r.line("a", v))
 	}
-	s.add(dropServer{v}, dataplane.Change{Op: dataplane.Remove, Object: v.object(), Reason: "virtual server not wanted", Lines: lines})
+	s.add(dropServer{v}, v.change(dataplane.Remove, "virtual server not wanted", lines...))
+}
+
+// lingers reports whether a virtual server that is held and not wanted stays for
+// its connections.
+func (t target) lingers(v virtualServer, now time.Time) bool {
+	return t.dialled(v) && slices.ContainsFunc(v.real, func(r realServer) bool {
+		f, _ := t.fate(v, r, now)
+		return f != remove
+	})
+}
+
+// dialled reports whether the table has a frontend of a virtual server. Of one
+// for a mark nobody knows any more once it drains, when no packet gets the mark.
+func (t target) dialled(v virtualServer) bool {
+	if v.mark == 0 {
+		return t.known[v.serverID]
+	}
+	return t.known[serverID{Key: v.dialled}] || slices.ContainsFunc(v.real, realServer.draining)
+}
+
+// draining reports whether it has begun to drain.
+func (r realServer) draining() bool { return r.weight == 0 && r.began != 0 }
+
+// keepMarks returns the target with the marks of virtual servers that linger: by
+// them they are known as ours.
+func (t target) keepMarks(have observed) target {
+	wanted := make(map[uint32]bool, len(t.sets[marks]))
+	for _, v := range t.servers {
+		wanted[v.mark] = true
+	}
+	keep := members{}
+	maps.Copy(keep, t.sets[marks])
+	for id, v := range have.servers {
+		if id.mark != 0 && !wanted[id.mark] && have.owns(id) && t.lingers(v, have.now) {
+			keep[v.owner()] = v.service
+		}
+	}
+	t.sets[marks] = keep
+	return t
+}
+
+// placeMark fills in what a virtual server for a mark serves, from the marks that
+// frontends give. Where none gives it any more only TCP can be left.
+func (v *virtualServer) placeMark(marked map[uint32]dataplane.Key) {
+	if v.mark == 0 {
+		return
+	}
+	v.dialled = marked[v.mark]
+	v.flows = v.dialled.Protocol
+	if v.flows == 0 && slices.ContainsFunc(v.real, realServer.draining) {
+		v.flows = dataplane.TCP
+	}
 }
 
 // unwanted calls each with every real server that is held and not wanted, of
@@ -113,10 +161,10 @@ func unwanted(want target, have observed, each func(v virtualServer, r realServe
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
 		v, wanted := servers[id]
-		if !wanted && !(want.known[id] && have.owns(id)) {
+		held := have.servers[id]
+		if !wanted && !(want.dialled(held) && have.owns(id)) {
 			continue
 		}
-		held := have.servers[id]
 		if wanted {
 			held.flows, held.scheduler = v.flows, v.scheduler
 		}

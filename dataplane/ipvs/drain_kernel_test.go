@@ -195,28 +195,31 @@ func TestDrainNoUDP(t *testing.T) {
 	}
 }
 
+// step makes one change as who follows a table does.
+func (s *drainStage) step(f dataplane.Follower, before, after dataplane.Table) string {
+	s.t.Helper()
+	var changes []dataplane.Change
+	s.Node.Do(func() {
+		p, err := f.PlanChange(s.t.Context(), dataplane.Delta{Before: before, After: after})
+		if errors.Is(err, dataplane.ErrForgotten) {
+			p, err = f.Plan(s.t.Context(), after)
+		}
+		if err == nil {
+			changes, err = p.Changes(), p.Apply(s.t.Context())
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	})
+	return text(changes)
+}
+
 // Whoever follows a table by its changes lets endpoints drain too, and takes them
 // away when it is time, whatever the next change is about.
 func TestDrainFollowed(t *testing.T) {
 	s := newDrainStage(t)
 	follower := s.backend.Follow()
-	step := func(before, after dataplane.Table) string {
-		t.Helper()
-		var changes []dataplane.Change
-		s.Node.Do(func() {
-			p, err := follower.PlanChange(t.Context(), dataplane.Delta{Before: before, After: after})
-			if errors.Is(err, dataplane.ErrForgotten) {
-				p, err = follower.Plan(t.Context(), after)
-			}
-			if err == nil {
-				changes, err = p.Changes(), p.Apply(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		return text(changes)
-	}
+	step := func(before, after dataplane.Table) string { return s.step(follower, before, after) }
 	all, left := s.service(s.Pod(2), s.Pod(3)), s.service(s.Pod(3))
 	step(dataplane.Table{}, all)
 	open := s.open()
@@ -235,5 +238,65 @@ func TestDrainFollowed(t *testing.T) {
 	}
 	if got := text(s.plan(left).Changes()); got != "" {
 		t.Errorf("a whole pass finds\n%s", got)
+	}
+}
+
+// local is a table with a Service of Pods 2 and 3 of which clients from outside have only
+// those given; without any they are dropped.
+func (s *drainStage) local(pods ...*lab.Host) dataplane.Table {
+	b := newTable().add("default/web", "10.96.0.10", dataplane.TCP, 80, on(dataplane.IPv4, 8080, s.Pod(2), s.Pod(3))...)
+	outside := &b.Frontends[0].Routes[dataplane.FromOutside]
+	*outside = dataplane.Route{Verdict: dataplane.Drop}
+	if len(pods) > 0 {
+		*outside = dataplane.Route{Set: "default/web-local"}
+		b.Sets = append(b.Sets, dataplane.EndpointSet{Name: "default/web-local", Service: "default/web", Protocol: dataplane.TCP,
+			Endpoints: on(dataplane.IPv4, 8080, pods...)})
+		b.Sort()
+	}
+	return b.Table
+}
+
+// A class of sources with endpoints of its own, the last of which leaves: whoever
+// it serves stays served, and nobody new is.
+func TestDrainByMark(t *testing.T) {
+	t.Run("passes", func(t *testing.T) {
+		s := newDrainStage(t)
+		s.drainByMark(func(_, after dataplane.Table) string { return text(s.sync(after)) })
+	})
+	t.Run("followed", func(t *testing.T) {
+		s := newDrainStage(t)
+		f := s.backend.Follow()
+		s.drainByMark(func(before, after dataplane.Table) string {
+			got := s.step(f, before, after)
+			if left := text(s.plan(after).Changes()); left != "" {
+				t.Errorf("a pass finds\n%s", left)
+			}
+			return got
+		})
+	})
+}
+
+func (s *drainStage) drainByMark(move func(before, after dataplane.Table) string) {
+	one, none := s.local(s.Pod(2)), s.local()
+	move(dataplane.Table{}, one)
+	open := lab.Open(s.Outside, s.at)
+	if got := move(one, none); !strings.Contains(got, "~ real server 10.244.0.12:8080 of IPv4 mark ") {
+		s.t.Fatalf("the last local endpoint leaves; changes:\n%s", got)
+	}
+	if err := open.Echo(); err != nil {
+		s.t.Errorf("while it drains: %v", err)
+	}
+	if got := lab.Probe(s.Outside, dataplane.TCP, s.at, lab.Options{Timeout: 300 * time.Millisecond}); got.Fate != lab.Timeout {
+		s.t.Errorf("new connection: %s, want it dropped", got)
+	}
+	move(none, one)
+	if err := open.Echo(); err != nil {
+		s.t.Errorf("the endpoint is back: %v", err)
+	}
+	move(one, none)
+	s.now = s.now.Add(15 * time.Minute)
+	move(none, none)
+	if got := s.Node.Run("ipvsadm", "-Ln") + s.Node.Run("ipset", "list", "-n"); strings.Contains(got, "FWM") || strings.Contains(got, "TOY-MARK") {
+		s.t.Errorf("over the limit, and still there:\n%s", got)
 	}
 }

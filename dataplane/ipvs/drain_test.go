@@ -97,5 +97,5 @@ func TestDrainPlans(t *testing.T) {
 	one(realServer{open: 1, began: 1_800_000_000})
 	check(empty, "", object+" drains: 1 connection, for 1m0s at most")
 	one(realServer{began: 1_800_000_000})
-	check(empty, "- virtual server tcp 10.96.0.1:80: virtual server not wanted", "")
+	check(empty, "- virtual server tcp 10.96.0.1:80 for default/web: virtual server not wanted", "")
 }

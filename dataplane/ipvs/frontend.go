@@ -210,7 +210,7 @@ func (b *builder) marks(fe dataplane.Frontend, k setKind, v virtualServer) {
 	if b.marked[v.mark] {
 		return
 	}
-	b.marked[v.mark] = true
+	b.marked[v.mark], v.dialled = true, fe.Key
 	b.servers = append(b.servers, v)
 	b.sets[marks][v.owner()] = v.service
 }

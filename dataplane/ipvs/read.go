@@ -188,6 +188,7 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 		return err
 	}
 	o.servers = map[serverID]virtualServer{}
+	marked := o.marked()
 	for _, v := range list {
 		if dataplane.FamilyOf(v.Addr) != o.family {
 			continue
@@ -196,6 +197,7 @@ func (k *kernel) readServers(ctx context.Context, o *observed, want target) erro
 			if v.real, err = k.readReal(ctx, v); err != nil {
 				return err
 			}
+			v.placeMark(marked)
 		}
 		o.servers[v.serverID] = v
 	}

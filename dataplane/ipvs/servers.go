@@ -50,9 +50,10 @@ type virtualServer struct {
 	timeout uint32
 	real    []realServer
 	service string
-	// flows is the protocol of what it serves; zero if that is not known, as of
-	// one with a mark that is held.
+	// flows is the protocol of what it serves; zero if that is not known.
 	flows dataplane.Protocol
+	// dialled is, of one with a mark, a frontend whose packets get it.
+	dialled dataplane.Key
 	// counted is what the kernel has counted at it: a fact, not a wish.
 	counted counted
 }
