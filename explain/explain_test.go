@@ -293,3 +293,32 @@ func TestCompare(t *testing.T) {
 		}
 	}
 }
+
+// TestProbe proves what is said of a packet that was really sent.
+func TestProbe(t *testing.T) {
+	st := stateOf(t, objects)
+	b := nftables.New(nftables.Config{})
+	for _, tc := range []struct {
+		target string
+		probe  explain.Verdict
+		want   string
+		agrees bool
+	}{
+		{"svc/web", explain.OK, "  probe: OK, as the path says\n", true},
+		{"svc/web", explain.Refused, "  probe: REFUSED: no rule of toyproxy's refuses it; perhaps nothing listens at the endpoint\n", false},
+		{"svc/web", explain.Timeout, "  probe: TIMEOUT: no answer; rules of others, or the way to the endpoint, are in between\n", false},
+		{"svc/web", explain.Reset, "  probe: RESET: not what the path says; rules of others, or a flow that is tracked already, are in between\n", false},
+		{"svc/typo", explain.Refused, "  probe: REFUSED, as the path says\n", true},
+		{"198.51.100.1:80", explain.Unreachable, "  probe: UNREACHABLE: no rule of toyproxy's has a say in it\n", true},
+	} {
+		e, err := ask(t, b, st, tc.target, "client")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Probe = tc.probe
+		d := e.Document("nftables", true)
+		if text := e.Text("nftables"); !strings.Contains(text, tc.want) || d.Probe.Agrees != tc.agrees {
+			t.Errorf("%s, probe %s, agrees %t:\n%s\nlacks %q", tc.target, tc.probe, d.Probe.Agrees, text, tc.want)
+		}
+	}
+}

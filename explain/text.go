@@ -52,6 +52,8 @@ func (e Explanation) Agrees() bool {
 // probeText compares a probe with the path, and says what may be between them.
 func (e Explanation) probeText() string {
 	switch {
+	case e.Verdict == Untouched:
+		return ": no rule of toyproxy's has a say in it"
 	case e.Agrees():
 		return ", as the path says"
 	case e.Verdict == OK && e.Probe == Refused:
