@@ -28,6 +28,27 @@ func (o skeleton) classes(alt int) (out []uint32) {
 	return out
 }
 
+// manyFrontends are so many that chains are kept for numbers of rows that no
+// frontend has just now: for each rule about a map that is added, the kernel looks
+// at every element of the map, 9 ms for 100,000.
+const manyFrontends = 1000
+
+func (o skeleton) many() bool { return o.shape[counted{what: someFrontend}] >= manyFrontends }
+
+// chosen returns the numbers of rows for which an alternative has a chain.
+func (o skeleton) chosen(alt int) []uint32 {
+	out := o.classes(alt)
+	if alt == 0 && o.many() {
+		for n := uint32(1); n <= mostClasses; n++ {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+		slices.Sort(out)
+	}
+	return out
+}
+
 // chains are all chains, each after those it leads to. Own are those of single
 // Services.
 func (o skeleton) chains(own map[string]chain) []chain {
@@ -36,8 +57,8 @@ func (o skeleton) chains(own map[string]chain) []chain {
 		{unreachable{}},
 	}}}
 	for alt := range int(dataplane.Sources) {
-		for _, n := range o.classes(alt) {
-			choose := deliverBy{pick{n, uint32(alt * rowSpan)}, endpointsMap}
+		for _, n := range o.chosen(alt) {
+			choose := deliverBy{pick{n, uint32(alt * rowSpan)}, rowsName(n, alt)}
 			out = append(out, chain{name: classChain(n, alt), rules: []rule{{choose}, {drop{}}}})
 		}
 	}

@@ -18,9 +18,12 @@
 // "nN": one rule that draws a number below N and takes address and port from
 // map "endpoints", whose key is the frontend with the number of a row (rows.go).
 // So one endpoint more is a new row and another set for its frontends, and no
-// rule: the kernel checks the whole table when a transaction has a jump in it.
+// rule: the kernel checks the whole table when a transaction has a jump in it, and
+// every element of a map when it has a rule about the map. For that reason a table
+// with many frontends has the chains for all numbers (see manyFrontends).
 // Frontends with more than 32 endpoints, or with affinity, go through a map of
-// chains instead, so that no packet tries more than 32 sets.
+// chains instead, so that no packet tries more than 32 sets; their rows are in maps
+// of their own, and so are those of the alternatives that some sources have.
 //
 // Each frontend has rows of its own, also where several share a set of
 // endpoints, and a NodePort has some for every address of the node. A number for
@@ -41,11 +44,24 @@
 // them already (difference.go). What a change adds comes before what leads to
 // it, what it takes away goes after that, and a moment later: see stages.go.
 //
+// # Changes
+//
+// Backend.Plan believes nothing but the kernel, and reads all of the table. A
+// follower (follower.go) plans from memory what some Services change: how the rows
+// of every frontend are numbered, and how often things are there that Services
+// share (tally.go). It builds both sides of the change, compares them (memory.go),
+// and writes on a socket that stays open. The kernel numbers the generations of its
+// rules, of all tables; each transaction names the generation that it builds upon
+// and is refused in any other. So whatever another program changes in nftables, by
+// iptables-nft too, takes a pass over all.
+//
 // # Limits
 //
 // A packet that another table drops stays dropped: nftables has no way to
-// overrule a FORWARD chain of iptables with the policy DROP. Plans read the
-// whole table; they do not follow events.
+// overrule a FORWARD chain of iptables with the policy DROP. A change that has to do
+// with other Services than it names takes a pass over all as well: one that takes
+// an address and port from a NodePort of another, or that is the first to treat the
+// node's own packets differently where nothing tells Pods.
 //
 // kernel.go does the I/O; everything else is pure. docs/packet-path.md draws the
 // way of a packet.

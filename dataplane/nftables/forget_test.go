@@ -79,6 +79,32 @@ func TestForgets(t *testing.T) {
 	}
 }
 
+// TestManyServices proves that a change is whole that makes of some Services so
+// many that chains are kept for sizes that none has, and back.
+func TestManyServices(t *testing.T) {
+	l := newLab(t, lab.WithPods(0))
+	few, more := tables.Many(manyFrontends-1, 2), tables.Many(manyFrontends+1, 2)
+	added := dataplane.Table{Node: more.Node}
+	for _, fe := range more.Frontends {
+		if _, ok := few.Frontend(fe.Key); !ok {
+			s, _ := more.Set(fe.Routes[0].Set)
+			added.Frontends, added.Sets = append(added.Frontends, fe), append(added.Sets, s)
+		}
+	}
+	added.Sort()
+	none := dataplane.Table{Node: more.Node}
+	l.Node.Do(func() {
+		b := New(Config{})
+		f := b.Follow().(*follower)
+		defer f.Close()
+		applied(t)(f.Plan(t.Context(), few))
+		applied(t)(f.PlanChange(t.Context(), dataplane.Delta{Before: none, After: added}))
+		checkChanges(t, planOf(t, b, more), nil)
+		applied(t)(f.PlanChange(t.Context(), dataplane.Delta{Before: added, After: none}))
+		checkChanges(t, planOf(t, b, few), nil)
+	})
+}
+
 // applied returns a function that applies a plan.
 func applied(t *testing.T) func(dataplane.Plan, error) {
 	return func(p dataplane.Plan, err error) {

@@ -15,6 +15,7 @@ const (
 	frontendsSet  = "frontends"
 	clusterIPsSet = "cluster-ips"
 	endpointsMap  = "endpoints"
+	manyMap       = "endpoints-many"
 	stickyMap     = "sticky"
 	restrictedSet = "restricted"
 	allowedSet    = "allowed"

@@ -287,7 +287,9 @@ func (m *memory) reshaped(s *step) bool {
 			return true
 		}
 	}
-	return false
+	some := counted{what: someFrontend}
+	had := m.count.shape[some]
+	return (had >= manyFrontends) != (had+s.count.shape[some] >= manyFrontends)
 }
 
 // lacking returns the rules that are not among others.

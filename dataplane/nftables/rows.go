@@ -82,15 +82,39 @@ func (b *builder) endpoints(set, key string, alt int) {
 		b.sticky(s, r)
 		return
 	}
-	m := b.always(endpointsMap)
-	m.rows = append(m.rows, r)
 	n := uint32(r.len())
 	b.count.shape.add(counted{what: class, alt: uint8(alt), n: n})
+	m := b.rowsMap(n, alt)
+	m.rows = append(m.rows, r)
 	if n <= mostClasses {
 		b.join(classSet(n, alt), key, "frontends with rows for ", strconv.Itoa(int(n)))
 		return
 	}
 	b.lead(key, classChain(n, alt), alt)
+}
+
+// rowsName names the map with the rows of frontends with so many. Those whose
+// chains come and go with their frontends are in maps of their own: see
+// manyFrontends.
+func rowsName(n uint32, alt int) string {
+	switch {
+	case n > mostClasses:
+		return manyMap + suffix(alt)
+	case alt > 0: // not like the chain
+		return endpointsMap + "-of" + suffix(alt)
+	}
+	return endpointsMap
+}
+
+func (b *builder) rowsMap(n uint32, alt int) *set {
+	name := rowsName(n, alt)
+	switch {
+	case name == endpointsMap:
+		return b.always(name)
+	case n > mostClasses:
+		return b.declare(name, endpointRows, "the endpoints of frontends with many, numbered")
+	}
+	return b.declare(name, endpointRows, "the endpoints that not all sources reach, numbered")
 }
 
 // rowsFor returns the rows that each frontend has that chooses from a set.
@@ -118,7 +142,7 @@ func (b *builder) lead(key, chain string, alt int) {
 }
 
 // classSet names the set of frontends with n rows, classChain the chain that
-// chooses one of n.
+// chooses one of so many that no set is for them.
 func classSet(n uint32, alt int) string   { return "svc" + strconv.Itoa(int(n)) + suffix(alt) }
 func classChain(n uint32, alt int) string { return "n" + strconv.Itoa(int(n)) + suffix(alt) }
 
