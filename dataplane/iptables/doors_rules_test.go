@@ -55,6 +55,7 @@ func TestDoorRules(t *testing.T) {
 	names := strings.NewReplacer(frontendChain(ref.Frontends[0].Key), "NP", frontendChain(ref.Frontends[2].Key), "XIP",
 		allowedChain(ref.Frontends[2].Key), "XIP-ALLOWED", frontendChain(ref.Frontends[1].Key), "CIP", setChain(ref.Sets[0].Name, ""), "SET")
 	want := []string{
+		"filter TOY-INVALID -d 192.0.2.1/32 -p tcp -m tcp --dport 30000 -j DROP",
 		"filter TOY-FORWARD -m conntrack --ctstate DNAT -m connmark --mark 0x4000/0x4000 -j ACCEPT",
 		// The set has a chain of its own, now that several frontends lead to it.
 		"nat SET -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.200.0.1:8080",
@@ -119,7 +120,7 @@ func TestOneDoorChange(t *testing.T) {
 		{"NodePort refuses", edit(nodePort, func(fe *dataplane.Frontend) {
 			fe.Routes[dataplane.FromOutside] = dataplane.Route{Verdict: dataplane.Refuse}
 		}), 1},
-		{"NodePort moves", edit(nodePort, func(fe *dataplane.Frontend) { fe.Port = 32000 }), 5},
+		{"NodePort moves", edit(nodePort, func(fe *dataplane.Frontend) { fe.Port = 32000 }), 6},
 		{"other sources", edit(external, func(fe *dataplane.Frontend) { fe.Allowed = fe.Allowed[1:] }), 1},
 		{"every source", edit(external, func(fe *dataplane.Frontend) { fe.Allowed = nil }), 2},
 		{"other port", edit(external, func(fe *dataplane.Frontend) { fe.Port = 81 }), 5},

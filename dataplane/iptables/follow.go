@@ -142,20 +142,24 @@ func (m *familyMemory) change(before, after dataplane.Table) (xtables.Delta, err
 	if len(before.Frontends)+len(after.Frontends)+len(before.Sets)+len(after.Sets) == 0 {
 		return xtables.Delta{Family: m.family}, nil
 	}
-	was, forwarded, none := m.serviceChains(before), m.forward(), m.empty()
+	was, shared, none := m.serviceChains(before), m.shared(), m.empty()
 	t, err := m.move(before, after)
 	if err != nil {
 		return xtables.Delta{}, err
 	}
-	if none || m.empty() {
+	now := m.shared()
+	if none || m.empty() || len(now) != len(shared) {
 		return xtables.Delta{}, fmt.Errorf("the first frontend comes, or the last goes")
 	}
-	is := m.serviceChains(after)
-	if f := m.forward(); !slices.Equal(f.Rules, forwarded.Rules) {
-		was, is = append(was, forwarded), append(is, f)
-	}
+	was, is := append(was, shared...), append(m.serviceChains(after), now...)
 	built := m.rebuilt(t)
 	return xtables.Between(m.family, append(was, m.replace(built)...), append(is, built...)), nil
+}
+
+// shared are the chains beside the trees that depend on what frontends there are.
+func (m *familyMemory) shared() []xtables.Chain {
+	strays, _ := m.strays()
+	return append(strays, m.forward())
 }
 
 // rebuilt are the chains of trees that a change may change.

@@ -263,7 +263,7 @@ func TestFollowFew(t *testing.T) {
 		{"an endpoint lives here", service, here, 2},
 		{"another port", service, moved, 3},
 		{"Service gone", service, dataplane.Table{}, 2},
-		{"first NodePort", service, door, 7}, // whose address gives the tree another root
+		{"first NodePort", service, door, 8}, // whose address gives the tree another root
 	} {
 		_, m := remember(table.ForFamily(dataplane.IPv4), dataplane.IPv4, means{randomFully: true})
 		d, err := m.change(tc.before, tc.after)

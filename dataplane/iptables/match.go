@@ -61,6 +61,9 @@ func ports(p dataplane.Protocol, low, high uint16) string {
 	if low == 0 && high == 65535 {
 		return "-p " + p.String()
 	}
+	if low == high {
+		return port(p, low)
+	}
 	return fmt.Sprintf("-p %s -m %s --dport %d:%d", p, p, low, high)
 }
 

@@ -49,10 +49,8 @@ func (l *layout) ruleset(t dataplane.Table) (r xtables.Ruleset, trees map[string
 	hairpins, dispatches := l.hairpinChains(nil), l.dispatchChains(nil, nil)
 	r.Chains = slices.Concat(r.Chains, hairpins, postrouting(m, l.with), dispatches)
 	r.Jumps = jumps(m)
-	if !l.with.liberal {
-		chains, strays := xtables.Strays(l.node)
-		r.Chains, r.Jumps = append(chains, r.Chains...), append(strays, r.Jumps...)
-	}
+	chains, leads := l.strays()
+	r.Chains, r.Jumps = append(chains, r.Chains...), append(leads, r.Jumps...)
 	for _, c := range slices.Concat(hairpins, dispatches) {
 		trees[c.Name] = c.Rules
 	}

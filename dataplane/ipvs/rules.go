@@ -70,7 +70,7 @@ func (t target) ruleset() xtables.Ruleset {
 	r.Jumps = t.jumps(in != nil, out != nil)
 	// IPVS translates by address alone, but what is masqueraded besides is known to
 	// connection tracking only.
-	chains, strays := xtables.Strays(t.node)
+	chains, strays := xtables.Strays(t.node, "-p tcp "+t.in(services))
 	r.Chains, r.Jumps = append(chains, r.Chains...), append(strays, r.Jumps...)
 	return r
 }

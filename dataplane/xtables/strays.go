@@ -1,8 +1,6 @@
 package xtables
 
-import (
-	"github.com/toyproxy/toyproxy/dataplane"
-)
+import "github.com/toyproxy/toyproxy/dataplane"
 
 // straysChain is the chain of packets that connection tracking takes for no part
 // of any connection.
@@ -15,16 +13,18 @@ const straysChain = Prefix + "INVALID"
 // of an endpoint would so reach the client with the endpoint's address, or the
 // node that a masqueraded client seems to be: neither knows of such a connection,
 // and both answer with a reset, which the endpoint believes. One of a client would
-// go on to an address of no host. Both are dropped, as a router loses packets: who
-// sent them sends again what is lost.
+// go on to an address of no host, or to the node whose NodePort it is to, or with
+// IPVS to the endpoint by an address that this does not know. All are dropped, as
+// a router loses packets: who sent them sends again what is lost.
 //
 // No connection is known of such a packet, so it is told by address alone: TCP
-// that comes from a Pod, or is to a Service range. Nothing is done about others;
-// nor where nothing tells Pods and there is no Service range.
+// that comes from a Pod, or is to a Service range, or matches one of frontends,
+// which are matches of packets to other addresses of ours. Nothing is done about
+// others.
 //
 // A kernel whose tracking is liberal (see Liberal) has no such segments and needs
 // no such rules.
-func Strays(n dataplane.Node) ([]Chain, []Jump) {
+func Strays(n dataplane.Node, frontends ...string) ([]Chain, []Jump) {
 	var rules []string
 	for _, name := range n.PodInterfaces {
 		rules = append(rules, FromLink(name)+" -p tcp -j DROP")
@@ -38,6 +38,9 @@ func Strays(n dataplane.Node) ([]Chain, []Jump) {
 		if r.Bits() > 0 {
 			rules = append(rules, "-d "+r.Masked().String()+" -p tcp -j DROP")
 		}
+	}
+	for _, match := range frontends {
+		rules = append(rules, match+" -j DROP")
 	}
 	if rules == nil {
 		return nil, nil

@@ -22,15 +22,17 @@ func TestStrays(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		node dataplane.Node
+		ours []string
 		want string
 	}{
-		{"nothing is known", dataplane.Node{}, ""},
-		{"ranges", dataplane.Node{PodRanges: prefixes("10.244.0.0/16"), ServiceRanges: prefixes("10.96.0.0/12")},
+		{"nothing is known", dataplane.Node{}, nil, ""},
+		{"ranges", dataplane.Node{PodRanges: prefixes("10.244.0.0/16"), ServiceRanges: prefixes("10.96.0.0/12")}, nil,
 			"-s 10.244.0.0/16 -p tcp -j DROP\n-d 10.96.0.0/12 -p tcp -j DROP"},
-		{"links", dataplane.Node{PodRanges: prefixes("10.244.0.0/16"), PodInterfaces: []string{"cali+"}}, "-i cali+ -p tcp -j DROP"},
-		{"everything is a Pod", dataplane.Node{PodRanges: prefixes("0.0.0.0/0")}, ""},
+		{"links", dataplane.Node{PodRanges: prefixes("10.244.0.0/16"), PodInterfaces: []string{"cali+"}}, nil, "-i cali+ -p tcp -j DROP"},
+		{"everything is a Pod", dataplane.Node{PodRanges: prefixes("0.0.0.0/0")}, nil, ""},
+		{"other addresses", dataplane.Node{}, []string{"-d 192.0.2.1/32 -p tcp -m tcp --dport 30080"}, "-d 192.0.2.1/32 -p tcp -m tcp --dport 30080 -j DROP"},
 	} {
-		chains, jumps := Strays(tc.node)
+		chains, jumps := Strays(tc.node, tc.ours...)
 		var rules []string
 		for _, c := range chains {
 			rules = append(rules, c.Rules...)

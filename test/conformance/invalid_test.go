@@ -13,21 +13,18 @@ import (
 // neither one of the endpoint, which would reach the client with the endpoint's
 // own address, nor one of the client, which would reach nobody or the node.
 func TestStraySegments(t *testing.T) {
-	onBackends(t, 3, func(t *testing.T, s *stage, b backend) {
+	onDoors(t, 3, "", func(t *testing.T, s *stage, b backend) {
 		if b.name == "nftables" {
 			// Its chains are all of type nat, which no segment of this kind meets: the
 			// administrator has to make connection tracking liberal.
 			s.Node.Sysctl("net.netfilter.nf_conntrack_tcp_be_liberal", "1")
 		}
 		s.Pod(2).Serve(dataplane.TCP, 8080)
-		s.program("p2 app=web", web)
-		for _, vip := range vips(10, true) {
-			for _, c := range []struct {
-				client *lab.Host
-				link   string
-			}{{s.Pod(1), "eth0"}, {s.Outside, "lan0"}, {s.Node, lab.Bridge}} {
-				s.stray(c.client, c.link, netip.AddrPortFrom(vip, 80))
-			}
+		s.program("p2 app=web", everyDoor)
+		for _, at := range doorsOf() {
+			s.stray(s.Pod(1), "eth0", at)
+			s.stray(s.Outside, "lan0", at)
+			s.stray(s.Node, lab.Bridge, at)
 		}
 	})
 }

@@ -87,6 +87,10 @@ func (w *Wire) Stray(from, to netip.AddrPort) {
 	if !ok {
 		w.host.t.Fatalf("%s has sent nothing from %s to %s", w.host.Name, from, to)
 	}
+	// What was received last may not be acknowledged yet.
+	if other, ok := w.last[[2]netip.AddrPort{to, from}]; ok {
+		at.ack = other.seq
+	}
 	var err error
 	w.host.Do(func() { err = sendSegment(from, to, numbers{at.seq + beyond, at.ack}) })
 	if err != nil {
