@@ -107,7 +107,7 @@ func readFleet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (*fleet, err
 		f.in = agent.KeepLastGood(f.in, kept, func(p *corev1.Pod) bool { return made[nameOf(p)] != "" })
 	}
 	keepAges(f.in.Objects.Services, earlier)
-	if err := f.join(made); err != nil {
+	if err := errors.Join(refuseNothing(f.in, f.source), f.join(made)); err != nil {
 		printProblems(cmd.ErrOrStderr(), f.in.Problems)
 		return nil, err
 	}

@@ -116,9 +116,9 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		return nil, err
 	}
 	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: s.description, Arguments: arguments(cmd.Flags())}}
-	if len(in.Objects.Services)+len(in.Objects.Pods)+len(in.Objects.EndpointSlices) == 0 && agent.CountErrors(in.Problems) > 0 {
+	if err := refuseNothing(in, s); err != nil {
 		printProblems(cmd.ErrOrStderr(), in.Problems)
-		return nil, exit(exitBadManifest, fmt.Errorf("%s holds nothing that is good, and errors: nothing is done, lest everything be removed by mistake", s.description))
+		return nil, err
 	}
 	p, err := a.Plan(cmd.Context(), in)
 	if err != nil {
@@ -128,6 +128,14 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		p.Problems = append(p.Problems, located(balance.HiddenServers(p.Table, p.Objects.Services, own, servers()), in)...)
 	}
 	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why}, nil
+}
+
+// refuseNothing is the error of manifests that hold only what is wrong.
+func refuseNothing(in agent.Input, s source) error {
+	if len(in.Objects.Services)+len(in.Objects.Pods)+len(in.Objects.EndpointSlices) > 0 || agent.CountErrors(in.Problems) == 0 {
+		return nil
+	}
+	return exit(exitBadManifest, fmt.Errorf("%s holds nothing that is good, and errors: nothing is done, lest everything be removed by mistake", s.description))
 }
 
 // noteLast tells who gives no manifests that the last sync had some.
