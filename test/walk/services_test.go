@@ -163,7 +163,7 @@ func (w *world) selects(s *corev1.Service) {
 func (w *world) wishes(s *corev1.Service) {
 	s.Annotations = nil
 	if w.chance(10) {
-		s.Annotations = map[string]string{balance.SchedulerAnnotation: one(w, "lc", "wrr", "sh", "sed")}
+		s.Annotations = map[string]string{balance.SchedulerAnnotation: one(w, "lc", "wrr", "sh", "unknown")}
 	}
 }
 
