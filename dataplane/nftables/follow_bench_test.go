@@ -3,9 +3,12 @@ package nftables
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
@@ -137,4 +140,50 @@ func oneEach(sets []dataplane.EndpointSet, frontends map[string]dataplane.Fronte
 	before.Sort()
 	after.Frontends = before.Frontends
 	return dataplane.Delta{Before: before, After: after}, dataplane.Delta{Before: after, After: before}
+}
+
+// BenchmarkMemory measures what a follower remembers, and how large the process
+// gets that loads all from nothing, its table among it. It says something only in
+// a process of its own.
+func BenchmarkMemory(b *testing.B) {
+	node := newLab(b, lab.WithPods(0)).Node
+	for b.Loop() {
+		table := tables.Many(10_000, 10)
+		before := heap()
+		f := New(Config{Families: []dataplane.Family{dataplane.IPv4}}).Follow().(*follower)
+		node.Do(func() {
+			p, err := f.Plan(b.Context(), table)
+			if err == nil {
+				err = p.Apply(b.Context())
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+		b.ReportMetric(float64(heap()-before)/1e6, "MB-remembered")
+		b.ReportMetric(peak(b), "MB-peak")
+		runtime.KeepAlive(table)
+		if err := f.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// heap is what is in use after all garbage has gone.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// peak is the most memory that the process has had, in megabytes.
+func peak(b *testing.B) float64 {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Maxrss) * 1024 / 1e6
 }
