@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -154,7 +155,25 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 		return nil, nil, err
 	}
 	first, last := compare(sides, sourceHints(table.Node))
+	if takesOver(sides, rules) {
+		return append(parameters, first, last, rules), sides, nil
+	}
 	return append(parameters, first, rules, last), sides, nil
+}
+
+// takesOver reports whether the rules replace those of backend iptables, and nothing
+// of this backend is there: then the doors open first. Until the rules change, the
+// others guard them and translate each packet before it comes to a door; the other
+// way round connections would be refused in between.
+func takesOver(sides []*side, rules dataplane.Plan) bool {
+	for _, s := range sides {
+		if len(s.have.routes) > 0 || s.have.sets[services] != nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(rules.Changes(), func(c dataplane.Change) bool {
+		return c.Op == dataplane.Remove && strings.Contains(c.Object, " chain TOY-SVC-")
+	})
 }
 
 // parameters plans the settings of the kernel: those that are wanted, and the way
