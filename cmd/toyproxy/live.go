@@ -80,50 +80,61 @@ func isPodNamespace(stateDir, name string) bool {
 // desired resolves what a node should look like without touching the kernel:
 // from the manifests, or from what the last sync left.
 func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, live bool) (agent.Desired, error) {
-	if !live && !readable(sc.stateDir) {
-		sc.stateDir = noState
+	if live {
+		return asLeft(ctx, src, sc)
 	}
+	return asManifested(ctx, stdin, src, sc)
+}
+
+// asLeft resolves what the last sync left.
+func asLeft(ctx context.Context, src *sourceFlags, sc scope) (agent.Desired, error) {
 	kept, err := readState(sc)
-	if err != nil && live {
+	if err != nil {
 		return agent.Desired{}, err
 	}
 	in := agent.Input{Objects: kept}
-	if !live {
-		earlier := serviceByName(kept.Services)
-		s, err := src.source(stdin, earlier)
-		if err != nil {
-			return agent.Desired{}, err
-		}
-		if in, err = s.load(ctx); err != nil {
-			return agent.Desired{}, err
-		}
-		keepAges(in.Objects.Services, earlier)
-		if err := placeOnMembers(ctx, &in, src.node.value, sc); err != nil {
-			return agent.Desired{}, err
-		}
+	node, err := src.agentNode(&in, fromObjects)
+	if err != nil {
+		return agent.Desired{}, err
+	}
+	living := current(ctx, sc, in.Objects.Pods)
+	made := in.Objects.EndpointSlices
+	in.Objects.EndpointSlices = slices.DeleteFunc(slices.Clone(made), madeSlice)
+	d := agent.Resolve(in, node, living)
+	d.Made = state.OpenLive(sc.stateDir).Made()
+	date(d.Slices, made)
+	return d, nil
+}
+
+// asManifested resolves what the next sync would make of the manifests.
+func asManifested(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope) (agent.Desired, error) {
+	if !readable(sc.stateDir) {
+		sc.stateDir = noState
+	}
+	kept, _ := readState(sc) // damaged files are told by sync, which mends them
+	earlier := serviceByName(kept.Services)
+	s, err := src.source(stdin, earlier)
+	if err != nil {
+		return agent.Desired{}, err
+	}
+	in, err := s.load(ctx)
+	if err != nil {
+		return agent.Desired{}, err
+	}
+	keepAges(in.Objects.Services, earlier)
+	if err := placeOnMembers(ctx, &in, src.node.value, sc); err != nil {
+		return agent.Desired{}, err
 	}
 	node, err := src.agentNode(&in, fromObjects)
 	if err != nil {
 		return agent.Desired{}, err
 	}
-	living := in.Objects.Pods
-	if live {
-		living = current(ctx, sc, living)
-	} else {
-		if living, in.Problems, err = predictPods(ctx, src, sc, in, node); err != nil {
-			return agent.Desired{}, err
-		}
+	living, problems, err := predictPods(ctx, src, sc, in, node)
+	if err != nil {
+		return agent.Desired{}, err
 	}
-	made := in.Objects.EndpointSlices
-	if live {
-		in.Objects.EndpointSlices = slices.DeleteFunc(slices.Clone(made), madeSlice)
-	}
-	d := agent.Resolve(in, node, living)
-	if live {
-		d.Made = state.OpenLive(sc.stateDir).Made()
-		date(d.Slices, made)
-	}
-	return d, nil
+	in.Problems = problems
+	return agent.Resolve(in, node, living), nil
 }
 
 // current replaces the Pods of this node by what they are now, for users who may
