@@ -48,9 +48,15 @@ func Join(node Node, parts []Part) (dataplane.Table, []cluster.Problem) {
 	return l.Table(), l.Problems()
 }
 
-// older orders Services by who keeps a frontend that both claim. Objects from
-// manifests have no creationTimestamp, and are then older than all that do.
+// older orders Services by age, then by name. One without a creationTimestamp has
+// only just been seen: it is younger than all that have one.
 func older(a, b *corev1.Service) int {
+	if born, other := !a.CreationTimestamp.IsZero(), !b.CreationTimestamp.IsZero(); born != other {
+		if born {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
 		cmp.Compare(a.Namespace, b.Namespace),

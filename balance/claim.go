@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -23,16 +24,28 @@ func (c claim) service() *corev1.Service { return c.of.part.Service }
 
 func (c claim) kind() dataplane.Kind { return c.of.part.Frontends[c.at].Kind }
 
-// claim enters the claims of an account, each in its place by age. Of two that
-// it has on one frontend the first counts.
+// claim enters the claims of an account, each in its place. Of two that it has on
+// one frontend by like doors the first counts.
 func (l *Ledger) claim(a *account) {
 	for i, fe := range a.part.Frontends {
-		list := l.claims[fe.Key]
-		at, mine := slices.BinarySearchFunc(list, a, func(c claim, a *account) int { return older(c.service(), a.part.Service) })
-		if !mine {
-			l.claims[fe.Key] = slices.Insert(list, at, claim{a, i})
+		list, mine := l.claims[fe.Key], claim{a, i}
+		if at, there := slices.BinarySearchFunc(list, mine, claim.before); !there {
+			l.claims[fe.Key] = slices.Insert(list, at, mine)
 		}
 	}
+}
+
+// before orders claims to one frontend by who is given it: a ClusterIP, which is
+// given to one Service alone, goes before what anybody can write into a field of
+// his own; then the older Service goes first.
+func (c claim) before(other claim) int {
+	rank := func(c claim) int {
+		if c.kind() == dataplane.ClusterIP {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(c), rank(other)), older(c.service(), other.service()))
 }
 
 // withdraw takes back all claims of an account.
@@ -142,6 +155,10 @@ func notGiven(fe dataplane.Frontend, loser *corev1.Service, owner claim) cluster
 		return p
 	}
 	p.Field = fieldOf(loser, fe)
+	if owner.kind() == dataplane.ClusterIP && fe.Kind != dataplane.ClusterIP {
+		p.Message = fmt.Sprintf("%s is the ClusterIP of %s, which nobody else is given: choose another address or port", fe.Key, refOf(owner.service()))
+		return p
+	}
 	p.Message = fmt.Sprintf("%s already belongs to %s, which is older or first by name: choose another address or port, or leave it out to be given one", fe.Key, refOf(owner.service()))
 	return p
 }

@@ -1,6 +1,7 @@
 package balance_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -69,10 +70,8 @@ func TestDoorsCollide(t *testing.T) {
 			"status.loadBalancer.ingress[0].ip: 198.51.100.9:80/tcp already belongs to Service default/z"},
 		{"load balancer and load balancer, one with ranges", named("a", "10.96.1.1", withBalancer("198.51.100.9")), named("b", "10.96.1.2", withBalancer("198.51.100.9"), ranges("10.0.0.0/8")), "198.51.100.9:80/tcp",
 			"status.loadBalancer.ingress[0].ip: 198.51.100.9:80/tcp already belongs to Service default/a"},
-		{"ClusterIP and a younger external IP", named("z", "10.96.1.1", born(2024)), named("b", "10.96.1.2", withExternal("10.96.1.1"), born(2025)), "10.96.1.1:80/tcp",
-			"spec.externalIPs[0]: 10.96.1.1:80/tcp already belongs to Service default/z"},
-		{"external IP and a younger ClusterIP", named("z", "10.96.1.1", withExternal("10.96.1.2"), born(2024)), named("b", "10.96.1.2", born(2025)), "10.96.1.2:80/tcp",
-			"spec.clusterIP: 10.96.1.2:80/tcp already belongs to Service default/z"},
+		{"two ClusterIPs, one Service not seen before", named("z", "10.96.1.1", born(2024)), named("b", "10.96.1.1"), "10.96.1.1:80/tcp",
+			"spec.clusterIP: 10.96.1.1:80/tcp already belongs to Service default/z"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, services := range [][]*corev1.Service{{tc.winner, tc.loser}, {tc.loser, tc.winner}} {
@@ -87,6 +86,23 @@ func TestDoorsCollide(t *testing.T) {
 			equal(t, "owner after the winner is gone", ownersOf(table.Frontends, tc.key), []string{"default/" + tc.loser.Name + ":http"})
 			equal(t, "problems", texts(problems), nil)
 		})
+	}
+}
+
+// A ClusterIP is nobody else's, however old he is who writes it into another
+// field.
+func TestClusterIPGoesFirst(t *testing.T) {
+	for _, edit := range []func(*corev1.Service){withExternal("10.96.1.1"), withBalancer("10.96.1.1")} {
+		for _, year := range []int{2024, 2026} {
+			a, b := named("a", "10.96.1.2", edit, born(year)), named("b", "10.96.1.1", born(2025))
+			for _, services := range [][]*corev1.Service{{a, b}, {b, a}} {
+				table, problems := build(openNode(), pods("a@n1"), services...)
+				equal(t, "owner", ownersOf(table.Frontends, "10.96.1.1:80/tcp"), []string{"default/b:http"})
+				if got := texts(problems); len(got) != 1 || !strings.Contains(got[0], "10.96.1.1:80/tcp is the ClusterIP of Service default/b") {
+					t.Errorf("problems: %v", got)
+				}
+			}
+		}
 	}
 }
 

@@ -30,7 +30,7 @@
 //	ExternalIP                           for all types
 //
 // Of one address and port that several claim, through whatever doors, the older
-// Service has it; see Ledger. Within a Service the order is that of the list; an
+// Service has it, but a ClusterIP is nobody else's; see Ledger. Within a Service the order is that of the list; an
 // address that is restricted as a load balancer's is never open as an external IP.
 //
 // # Which endpoints a Service port has

@@ -18,7 +18,8 @@ import (
 // are, and is told as a dataplane.Delta.
 //
 // A frontend that two Services claim, through whatever doors, belongs to the
-// older Service (creationTimestamp, then namespace and name); the claim of the
+// older Service (creationTimestamp, then namespace and name), but that a ClusterIP
+// goes before all other doors; the claim of the
 // other is a problem, changes nothing else of it, and is served as soon as the
 // older one does not claim it any more.
 //

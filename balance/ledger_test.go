@@ -25,12 +25,21 @@ func nameIn(name string) types.NamespacedName {
 func bruteForce(n balance.Node, parts map[string]balance.Part) dataplane.Table {
 	table, _ := balance.Join(n, nil)
 	taken, used := map[dataplane.Key]bool{}, map[string]bool{}
+	var order []balance.Part
+	born := func(p balance.Part) int64 {
+		if p.Service.CreationTimestamp.IsZero() {
+			return 1 << 60
+		}
+		return p.Service.CreationTimestamp.Unix()
+	}
 	byAge := slices.SortedFunc(maps.Values(parts), func(a, b balance.Part) int {
-		return cmp.Or(a.Service.CreationTimestamp.Compare(b.Service.CreationTimestamp.Time), cmp.Compare(a.Service.Name, b.Service.Name))
+		return cmp.Or(cmp.Compare(born(a), born(b)), cmp.Compare(a.Service.Name, b.Service.Name))
 	})
-	for _, p := range byAge {
+	for _, p := range slices.Concat(byAge, byAge) { // ClusterIPs go first
+		turn := len(order) < len(byAge)
+		order = append(order, p)
 		for _, fe := range p.Frontends {
-			if !taken[fe.Key] {
+			if (fe.Kind == dataplane.ClusterIP) == turn && !taken[fe.Key] {
 				taken[fe.Key] = true
 				table.Frontends = append(table.Frontends, fe)
 				for _, r := range fe.Routes {

@@ -84,11 +84,18 @@ func (l Live) Write(o cluster.Objects, isLocal func(*corev1.Pod) bool, now time.
 		l.remote.Replace(dated(l.remote, remote, now)))
 }
 
-// dated gives objects without a creation time one, on copies.
+// dated gives objects without a creation time one, on copies: now, or the next
+// second after the youngest of the others. Times are kept in seconds, and who was
+// there before must not seem as young as who came after.
 func dated[T interface {
 	metav1.Object
 	DeepCopy() T
 }](d Dir[T], objs []T, now time.Time) []T {
+	for _, obj := range objs {
+		if born := obj.GetCreationTimestamp(); !now.Truncate(time.Second).After(born.Time) {
+			now = born.Add(time.Second)
+		}
+	}
 	out := make([]T, len(objs))
 	for i, obj := range objs {
 		out[i] = obj

@@ -27,14 +27,15 @@ type Found struct {
 type facts struct {
 	usable  error // nil when the kernel really takes rules
 	foreign int   // rules, chains and policies of other programs
+	ours    bool  // rules or chains of ours are there
 }
 
 // Detect chooses the engine for the network namespace of the calling thread by
 // really trying, in a namespace made for the trial, whether the kernel takes
 // the rules that backends use: there are kernels whose nf_tables can be listed
-// but takes nothing. When both are usable the one wins in which other programs
-// already keep rules, else what plain "iptables" is. With an override only that
-// engine is tried. None usable: an error that wraps dataplane.ErrUnsupported.
+// but takes nothing. When both are usable the one wins in which our rules stand
+// already, else that in which other programs keep theirs, else what plain
+// "iptables" is. With an override only that engine is tried. None usable: an error that wraps dataplane.ErrUnsupported.
 func Detect(ctx context.Context, override Engine) (Found, error) {
 	var known [3]facts
 	for _, e := range []Engine{NFT, Legacy} {
@@ -57,7 +58,7 @@ func examine(ctx context.Context, e Engine, try bool) facts {
 	t := Tool{Engine: e, Family: dataplane.IPv4}
 	var f facts
 	if st, err := t.Save(ctx); err == nil {
-		f.foreign = st.Foreign() + st.shut()
+		f.foreign, f.ours = st.Foreign()+st.shut(), st.Ours()
 	}
 	if try {
 		f.usable = t.Probe(ctx)
@@ -78,6 +79,11 @@ func choose(override Engine, known [3]facts, plain Engine) (Engine, string, erro
 		return Legacy, fmt.Sprintf("the kernel takes no rules of engine nft (%v)", nft.usable), nil
 	case legacy.usable != nil:
 		return NFT, fmt.Sprintf("the kernel takes no rules of engine legacy (%v)", legacy.usable), nil
+	case nft.ours != legacy.ours:
+		if nft.ours {
+			return NFT, "our rules are there already", nil
+		}
+		return Legacy, "our rules are there already", nil
 	case nft.foreign > 0 && legacy.foreign == 0:
 		return NFT, "other programs keep their rules there", nil
 	case legacy.foreign > 0 && nft.foreign == 0:
