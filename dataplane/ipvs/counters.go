@@ -26,7 +26,7 @@ func (b *Backend) Counters(ctx context.Context) ([]dataplane.Counter, error) {
 	sums := map[dataplane.Key]dataplane.Counter{}
 	for _, f := range families() {
 		o := observed{family: f.family}
-		if err := k.readOwnership(&o); err != nil {
+		if err := k.readOwnership(ctx, &o); err != nil {
 			return nil, err
 		}
 		o.count(list, sums)

@@ -197,13 +197,41 @@ func (e *encoder) listReal(family uint16, v virtualServer) {
 	e.close(at)
 }
 
+// set begins a request about sets.
+func (e *encoder) set(command uint16, f uint8) int {
+	at := e.open(command|unix.NFNL_SUBSYS_IPSET<<8, 0)
+	e.buf = append(e.buf, f, nl.NFNETLINK_V0, 0, 0)
+	e.bytes(nl.IPSET_ATTR_PROTOCOL, nl.IPSET_PROTOCOL)
+	return at
+}
+
+// listSets writes a request to list the names of all sets.
+func (e *encoder) listSets() {
+	const onlyNames = 1 << 1
+	at := e.set(nl.IPSET_CMD_LIST, unix.AF_UNSPEC)
+	e.bytes(nl.IPSET_ATTR_FLAGS|unix.NLA_F_NET_BYTEORDER, 0, 0, 0, onlyNames)
+	e.close(at)
+}
+
+// listSet writes a request to list one set with its entries.
+func (e *encoder) listSet(name string) {
+	at := e.set(nl.IPSET_CMD_LIST, unix.AF_UNSPEC)
+	e.text(nl.IPSET_ATTR_SETNAME, name)
+	e.close(at)
+}
+
+// setType writes a request for the revisions of a type of sets.
+func (e *encoder) setType(name string, f dataplane.Family) {
+	at := e.set(nl.IPSET_CMD_TYPE, afOf(f))
+	e.text(nl.IPSET_ATTR_TYPENAME, name)
+	e.bytes(nl.IPSET_ATTR_FAMILY, afOf(f))
+	e.close(at)
+}
+
 // entry writes a request to add an entry to a set, or to delete it. Without the
 // flag NLM_F_EXCL the kernel takes it for success if that is so already.
 func (e *encoder) entry(command uint16, set string, n entry) {
-	at := e.open(command|unix.NFNL_SUBSYS_IPSET<<8, 0)
-	family := dataplane.FamilyOf(n.addr)
-	e.buf = append(e.buf, afOf(family), nl.NFNETLINK_V0, 0, 0)
-	e.bytes(nl.IPSET_ATTR_PROTOCOL, nl.IPSET_PROTOCOL)
+	at := e.set(command, afOf(dataplane.FamilyOf(n.addr)))
 	e.text(nl.IPSET_ATTR_SETNAME, set)
 	data := e.nest(nl.IPSET_ATTR_DATA)
 	e.setAddr(nl.IPSET_ATTR_IP, n.addr)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -30,11 +29,10 @@ const (
 // kernel is the network namespace of the thread that opened it: its sockets
 // stay in that namespace.
 type kernel struct {
-	nl      *netlink.Handle  // nil, as filter, where only requests are made
-	filter  *nl.SocketHandle // for listing sets; it counts the requests
-	family  uint16           // number of generic netlink family IPVS
-	loop    int              // index of link lo
-	sockets map[int]*socket  // by netlink protocol, opened when first needed
+	nl      *netlink.Handle // nil where only requests are made
+	family  uint16          // number of generic netlink family IPVS
+	loop    int             // index of link lo
+	sockets map[int]*socket // by netlink protocol, opened when first needed
 	// hints are addresses to ask the kernel for a way to, by family; the source
 	// of the first way found is what local clients send from.
 	hints   hints
@@ -122,15 +120,6 @@ func (k *kernel) open() error {
 	if err := k.nl.SetSocketTimeout(callLimit); err != nil {
 		return fmt.Errorf("netlink sockets: %w", err)
 	}
-	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_NETFILTER)
-	if err != nil {
-		return fmt.Errorf("netfilter socket: %w", err)
-	}
-	k.filter = &nl.SocketHandle{Socket: socket}
-	wait := unix.NsecToTimeval(callLimit.Nanoseconds())
-	if err := socket.SetReceiveTimeout(&wait); err != nil {
-		return fmt.Errorf("netfilter socket: %w", err)
-	}
 	lo, err := k.nl.LinkByName("lo")
 	if err != nil {
 		return fmt.Errorf("link lo: %w", err)
@@ -142,9 +131,6 @@ func (k *kernel) open() error {
 func (k *kernel) close() {
 	if k.nl != nil {
 		k.nl.Close()
-	}
-	if k.filter != nil {
-		k.filter.Close()
 	}
 	for _, s := range k.sockets {
 		s.close()

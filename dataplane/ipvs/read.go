@@ -19,10 +19,10 @@ import (
 // virtual servers that are ours or wanted, no others.
 func (k *kernel) read(ctx context.Context, want target) (observed, error) {
 	o := observed{family: want.family, source: k.source(want.family)}
-	if err := k.readOwnership(&o); err != nil {
+	if err := k.readOwnership(ctx, &o); err != nil {
 		return o, err
 	}
-	if err := k.readLacks(&o, want); err != nil {
+	if err := k.readLacks(ctx, &o, want); err != nil {
 		return o, err
 	}
 	return o, k.readServers(ctx, &o, want)
@@ -30,8 +30,8 @@ func (k *kernel) read(ctx context.Context, want target) (observed, error) {
 
 // readOwnership reads what tells which virtual servers are ours, and the ways to
 // them.
-func (k *kernel) readOwnership(o *observed) error {
-	if err := k.readSets(o); err != nil {
+func (k *kernel) readOwnership(ctx context.Context, o *observed) error {
+	if err := k.readSets(ctx, o); err != nil {
 		return err
 	}
 	var err error
@@ -41,37 +41,52 @@ func (k *kernel) readOwnership(o *observed) error {
 	return k.readInbound(o)
 }
 
-func (k *kernel) readSets(o *observed) error {
+// readSets reads those of our sets that are there: of many kinds there is none.
+func (k *kernel) readSets(ctx context.Context, o *observed) error {
+	there, err := k.setNames(ctx)
+	if err != nil {
+		return err
+	}
 	for kind := range setKinds {
 		id := setID{kind, o.family}
-		held, err := k.readSet(id.String())
-		if err != nil {
-			return err
+		if there[id.String()] {
+			if o.sets[kind], err = k.readSet(ctx, id.String()); err != nil {
+				return err
+			}
 		}
-		o.sets[kind] = held
-		spare, err := k.readSet(id.spare())
-		if err != nil {
-			return err
-		}
-		if spare != nil {
+		if there[id.spare()] {
 			o.spares = append(o.spares, id.spare())
 		}
 	}
 	return nil
 }
 
+// setNames returns the names of all sets.
+func (k *kernel) setNames(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	err := k.list(ctx, unix.NETLINK_NETFILTER, (*encoder).listSets, func(body []byte) error {
+		if len(body) < nl.SizeofNfgenmsg {
+			return fmt.Errorf("message of %d bytes is too short", len(body))
+		}
+		return attributes(body[nl.SizeofNfgenmsg:], func(kind uint16, value []byte) {
+			if kind == nl.IPSET_ATTR_SETNAME {
+				names[nl.BytesToString(value)] = true
+			}
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ipset list -name: %w", err)
+	}
+	return names, nil
+}
+
 // readSet returns a set, or nil if there is none of that name.
-func (k *kernel) readSet(name string) (*heldSet, error) {
-	req := listRequest(name)
-	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: k.filter}
-	messages, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+func (k *kernel) readSet(ctx context.Context, name string) (*heldSet, error) {
+	h := &heldSet{entries: map[entry]struct{}{}}
+	err := k.list(ctx, unix.NETLINK_NETFILTER, func(e *encoder) { e.listSet(name) }, h.decodeMessage)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("ipset list %s: %w", name, err)
-	}
-	h, err := decodeSet(messages)
 	if err != nil {
 		return nil, fmt.Errorf("ipset list %s: %w", name, err)
 	}
@@ -79,10 +94,10 @@ func (k *kernel) readSet(name string) (*heldSet, error) {
 }
 
 // readLacks asks for the types of the sets that are wanted and not there.
-func (k *kernel) readLacks(o *observed, want target) (err error) {
+func (k *kernel) readLacks(ctx context.Context, o *observed, want target) (err error) {
 	for kind := range setKinds {
 		if o.sets[kind] == nil && !kind.traits().always && len(want.sets[kind]) > 0 {
-			if o.lacks[kind], err = k.lacksType(kind.Type(), o.family); err != nil {
+			if o.lacks[kind], err = k.lacksType(ctx, kind.Type(), o.family); err != nil {
 				return err
 			}
 		}
@@ -92,14 +107,12 @@ func (k *kernel) readLacks(o *observed, want target) (err error) {
 
 // lacksType reports whether the kernel cannot make sets of a type. Asking makes it
 // look for the module.
-func (k *kernel) lacksType(name string, f dataplane.Family) (bool, error) {
-	req := nl.NewNetlinkRequest(nl.IPSET_CMD_TYPE|unix.NFNL_SUBSYS_IPSET<<8, 0)
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: afOf(f), Version: nl.NFNETLINK_V0})
-	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_PROTOCOL, nl.Uint8Attr(nl.IPSET_PROTOCOL)))
-	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_TYPENAME, nl.ZeroTerminated(name)))
-	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_FAMILY, nl.Uint8Attr(afOf(f))))
-	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_NETFILTER: k.filter}
-	_, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+func (k *kernel) lacksType(ctx context.Context, name string, f dataplane.Family) (bool, error) {
+	socket, err := k.socket(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return false, err
+	}
+	err = socket.ask(ctx, unix.NLM_F_ACK, func(e *encoder) { e.setType(name, f) }, func([]byte) error { return nil })
 	var errno syscall.Errno
 	if errors.As(err, &errno) && errno >= nl.IPSET_ERR_PRIVATE {
 		return true, nil
@@ -245,28 +258,12 @@ func (k *kernel) readReal(ctx context.Context, v virtualServer) ([]realServer, e
 // line to standard error for each attribute that it does not know: two for every
 // set that ipset(8) made, and sets made from a rendering are.
 
-// listRequest asks for one set with its entries.
-func listRequest(name string) *nl.NetlinkRequest {
-	const list = nl.IPSET_CMD_LIST
-	req := nl.NewNetlinkRequest(list|unix.NFNL_SUBSYS_IPSET<<8, nl.GetIpsetFlags(list))
-	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
-	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_PROTOCOL, nl.Uint8Attr(nl.IPSET_PROTOCOL)))
-	req.AddData(nl.NewRtAttr(nl.IPSET_ATTR_SETNAME, nl.ZeroTerminated(name)))
-	return req
-}
-
-// decodeSet reads the answer, of which a large set fills many messages.
-func decodeSet(messages [][]byte) (*heldSet, error) {
-	h := &heldSet{entries: map[entry]struct{}{}}
-	for _, m := range messages {
-		if len(m) < nl.SizeofNfgenmsg {
-			return nil, fmt.Errorf("message of %d bytes is too short", len(m))
-		}
-		if err := eachAttribute(m[nl.SizeofNfgenmsg:], h.decode); err != nil {
-			return nil, err
-		}
+// decodeMessage reads a message of the answer. A large set fills many.
+func (h *heldSet) decodeMessage(body []byte) error {
+	if len(body) < nl.SizeofNfgenmsg {
+		return fmt.Errorf("message of %d bytes is too short", len(body))
 	}
-	return h, nil
+	return eachAttribute(body[nl.SizeofNfgenmsg:], h.decode)
 }
 
 // eachAttribute calls f with the type and the value of each attribute, and stops
