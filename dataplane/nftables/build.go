@@ -44,7 +44,9 @@ type builder struct {
 	chains map[string]chain
 	// leads are the rows for each set of the table, for no frontend yet.
 	leads []rows
+	// count are the counts of what is built, each times sign.
 	count tallies
+	sign  int
 }
 
 // build returns all that our table of one family has to hold. Pure.
@@ -69,7 +71,7 @@ func wholeBuilder(t dataplane.Table, f dataplane.Family) *builder {
 
 func newBuilder(f facts, t dataplane.Table, taken func(dataplane.Key) bool) *builder {
 	return &builder{facts: f, table: t, taken: taken, sets: map[string]*set{}, chains: map[string]chain{},
-		leads: make([]rows, len(t.Sets)), count: tallies{shape: tally{}, elements: tally{}}}
+		leads: make([]rows, len(t.Sets)), count: tallies{shape: tally{}, elements: tally{}}, sign: 1}
 }
 
 // run builds sets, chains of Services, and counts.
@@ -256,8 +258,10 @@ func (b *builder) frontend(fe *dataplane.Frontend) {
 
 // clusterIP notes an address that refuses on other ports.
 func (b *builder) clusterIP(a netip.Addr) {
-	if b.count.elements.add(counted{what: dialledAddress, addr: a}) == 1 {
-		b.add(b.always(clusterIPsSet), element{key: addressKey(a)})
+	b.count.elements.add(counted{what: dialledAddress, addr: a}, b.sign)
+	s, key := b.always(clusterIPsSet), addressKey(a)
+	if n := len(s.elements); n == 0 || s.elements[n-1].key != key { // frontends are sorted
+		b.add(s, element{key: key})
 	}
 }
 
@@ -321,7 +325,8 @@ func outermost(ranges []netip.Prefix) []netip.Prefix {
 func (b *builder) hairpin() {
 	for _, s := range b.table.Sets {
 		for i := range s.Endpoints {
-			if e := &s.Endpoints[i]; e.Local && b.count.elements.add(counted{what: localEndpoint, addr: e.Addr.Addr()}) == 1 {
+			if e := &s.Endpoints[i]; e.Local {
+				b.count.elements.add(counted{what: localEndpoint, addr: e.Addr.Addr()}, b.sign)
 				b.add(b.always(hairpinSet), element{key: pairKey(e.Addr.Addr())})
 			}
 		}
@@ -338,6 +343,9 @@ func (b *builder) sortedSets() []set {
 		}
 		if !slices.IsSortedFunc(s.rows, byGroup) {
 			slices.SortFunc(s.rows, byGroup)
+		}
+		if s.kind == pairs { // several Services may have an endpoint
+			s.elements = slices.Compact(s.elements)
 		}
 		out = append(out, *s)
 	}

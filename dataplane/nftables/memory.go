@@ -29,8 +29,8 @@ type step struct {
 
 // remember notes that a step was made.
 func (m *memory) remember(s step) {
-	m.count.shape.sum(s.count.shape, 1)
-	m.count.elements.sum(s.count.elements, 1)
+	m.count.shape.sum(s.count.shape)
+	m.count.elements.sum(s.count.elements)
 	for name, changed := range s.rows {
 		if m.rows[name] == nil {
 			m.rows[name] = map[group]string{}
@@ -59,12 +59,11 @@ func (m *memory) plan(d dataplane.Delta) (step, error) {
 		_, own := will.Frontend(k)
 		return own || !ends && m.owns(k)
 	})
+	before.sign, after.count = -1, before.count
 	before.run()
 	after.run()
 	s := step{delta: delta{family: m.family, rows: map[string]map[group]string{}}, count: after.count}
-	s.count.shape.sum(before.count.shape, -1)
-	s.count.elements.sum(before.count.elements, -1)
-	if err := m.vouch(s, before.count); err != nil {
+	if err := m.vouch(s, was); err != nil {
 		return step{}, err
 	}
 	if err := m.sets(&s, before.sortedSets(), after.sortedSets()); err != nil {
@@ -80,9 +79,8 @@ func (m *memory) owns(k dataplane.Key) bool {
 	return m.count.elements[counted{what: ownPort, alt: uint8(k.Protocol), n: uint32(k.Port), addr: k.Addr}] > 0
 }
 
-// vouch reports whether a step, from what is counted before, concerns its own
-// Services alone.
-func (m *memory) vouch(s step, before tallies) error {
+// vouch reports whether a step from a table concerns the Services of that alone.
+func (m *memory) vouch(s step, before dataplane.Table) error {
 	for c, n := range s.count.shape {
 		if m.count.shape[c]+n < 0 {
 			return forgotten("Services were there that are not known")
@@ -93,8 +91,7 @@ func (m *memory) vouch(s step, before tallies) error {
 		if was+n < 0 {
 			return forgotten("Services were there that are not known")
 		}
-		door := counted{what: nodePort, alt: c.alt, n: c.n}
-		if c.what == ownPort && (was == 0) != (was+n == 0) && m.count.elements[door] > before.elements[door] {
+		if c.what == ownPort && (was == 0) != (was+n == 0) && m.anothers(c, before) {
 			return forgotten(fmt.Sprintf("the NodePort %d of another Service is concerned", c.n))
 		}
 	}
@@ -107,6 +104,15 @@ func (m *memory) vouch(s step, before tallies) error {
 		return forgotten("the table comes or goes")
 	}
 	return nil
+}
+
+// anothers reports whether there is a NodePort with a protocol and port that is
+// not in a table.
+func (m *memory) anothers(own counted, t dataplane.Table) bool {
+	door := counted{what: nodePort, alt: own.alt, n: own.n}
+	return m.count.elements[door] > 0 && !slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool {
+		return fe.Kind == dataplane.NodePort && doorOf(&fe) == door
+	})
 }
 
 // forgotten is the error that says why a whole pass is needed.
@@ -257,7 +263,7 @@ func (m *memory) chains(s *step, before, after map[string]chain) {
 	was, will := ownChains(before), ownChains(after)
 	if m.reshaped(s) {
 		now := maps.Clone(m.count.shape)
-		now.sum(s.count.shape, 1)
+		now.sum(s.count.shape)
 		was, will = skeleton{m.facts, m.count.shape}.chains(before), skeleton{m.facts, now}.chains(after)
 	}
 	if len(was)+len(will) == 0 {

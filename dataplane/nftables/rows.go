@@ -83,7 +83,7 @@ func (b *builder) endpoints(set, key string, alt int) {
 		return
 	}
 	n := uint32(r.len())
-	b.count.shape.add(counted{what: class, alt: uint8(alt), n: n})
+	b.count.shape.add(counted{what: class, alt: uint8(alt), n: n}, b.sign)
 	m := b.rowsMap(n, alt)
 	m.rows = append(m.rows, r)
 	if n <= mostClasses {

@@ -45,21 +45,19 @@ type counted struct {
 // tally says how often things are there. None is there less than once.
 type tally map[counted]int
 
-// add counts one more, and returns how many there are then.
-func (t tally) add(c counted) int {
-	n := t[c] + 1
-	t[c] = n
-	return n
+// add counts some more, or less.
+func (t tally) add(c counted, n int) {
+	if n += t[c]; n != 0 {
+		t[c] = n
+	} else {
+		delete(t, c)
+	}
 }
 
-// sum adds the counts of another tally, times a factor.
-func (t tally) sum(o tally, factor int) {
+// sum adds the counts of another tally.
+func (t tally) sum(o tally) {
 	for c, n := range o {
-		if now := t[c] + factor*n; now != 0 {
-			t[c] = now
-		} else {
-			delete(t, c)
-		}
+		t.add(c, n)
 	}
 }
 
@@ -73,18 +71,18 @@ type tallies struct {
 
 // countFrontend counts a frontend as the table has it: a NodePort once.
 func (b *builder) countFrontend(fe *dataplane.Frontend) {
-	b.count.shape.add(counted{what: someFrontend})
+	b.count.shape.add(counted{what: someFrontend}, b.sign)
 	if setApart(*fe) {
-		b.count.shape.add(counted{what: apartFrontend})
+		b.count.shape.add(counted{what: apartFrontend}, b.sign)
 	}
-	door := counted{what: nodePort, alt: uint8(fe.Protocol), n: uint32(fe.Port)}
+	door := doorOf(fe)
 	if fe.Kind != dataplane.NodePort {
 		if !slices.Contains(b.node.Addrs, fe.Addr) {
 			return
 		}
 		door.what, door.addr = ownPort, fe.Addr
 	}
-	b.count.elements.add(door)
+	b.count.elements.add(door, b.sign)
 }
 
 // countMembers counts what the sets hold, and everything about the frontends.
@@ -95,14 +93,19 @@ func (b *builder) countMembers() {
 	for name, s := range b.sets {
 		switch {
 		case s.kind == clients:
-			b.count.elements[counted{what: clientSet, name: name}] = 1
+			b.count.elements.add(counted{what: clientSet, name: name}, b.sign)
+		case name == allowedSet:
+			b.count.shape.add(counted{what: members, name: name}, b.sign*b.sets[restrictedSet].len())
 		case !s.alwaysThere():
-			b.count.shape[counted{what: members, name: name}] = s.len()
-			if name == allowedSet {
-				b.count.shape[counted{what: members, name: name}] = b.sets[restrictedSet].len()
-			}
+			b.count.shape.add(counted{what: members, name: name}, b.sign*s.len())
 		}
 	}
+}
+
+// doorOf is how a NodePort is counted, and what an address and port of the node
+// may belong to.
+func doorOf(fe *dataplane.Frontend) counted {
+	return counted{what: nodePort, alt: uint8(fe.Protocol), n: uint32(fe.Port)}
 }
 
 // alwaysThere reports whether a set is there also without elements.
