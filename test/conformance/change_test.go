@@ -33,7 +33,7 @@ func TestTransitions(t *testing.T) {
 			if err := program(s.Node, s.backend, at.table); err != nil {
 				t.Fatalf("from %s to %s: %v", last, at.name, err)
 			}
-			if diff := differences(fromScratch(t, s.backend, at.table), dumpOf(s.Node, rulesOf())); diff != "" {
+			if diff := unlikeNew(t, s.backend, at.table, s.Node); diff != "" {
 				t.Errorf("from %s to %s the kernel differs from one programmed from nothing:\n%s", last, at.name, diff)
 			}
 			last = at.name
