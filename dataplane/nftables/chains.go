@@ -69,7 +69,9 @@ func (o skeleton) chains(own map[string]chain) []chain {
 		}
 	}
 	out = append(out, o.sourceChains()...)
-	return append(out, o.services(), base(preroutingChain, atPrerouting, rule{jump(servicesChain)}),
+	stray := rule{invalid{}, isProtocol(dataplane.TCP), goTo(straysChain)}
+	return append(out, o.services(), o.strays(), base(inputChain, atInput, stray), base(forwardChain, atForward, stray),
+		base(preroutingChain, atPrerouting, rule{jump(servicesChain)}),
 		base(outputChain, atOutput, rule{jump(servicesChain)}),
 		base(postroutingChain, atPostrouting,
 			rule{marked(o.mark), unmark(o.mark), masquerade{}},

@@ -145,10 +145,19 @@ func (d *decoder) single(exprs []expr.Any) statement {
 		}
 		return unmark(^binary.NativeEndian.Uint32(mask.Mask))
 	}
-	if _, ok := exprs[0].(*expr.Ct); ok {
-		return translated{}
+	return d.tracked(exprs)
+}
+
+// tracked guesses matches of what connection tracking knows.
+func (d *decoder) tracked(exprs []expr.Any) statement {
+	ct, ok := nth[expr.Ct](exprs, 0)
+	switch {
+	case !ok:
+		return nil
+	case ct.Key == expr.CtKeySTATE:
+		return invalid{}
 	}
-	return nil
+	return translated{}
 }
 
 // linkOf reads the name of a link, or the beginning of one.
@@ -257,8 +266,8 @@ func (s state) layout(f dataplane.Family) layout {
 	for _, name := range slices.Sorted(maps.Keys(s.chains)) {
 		have := s.chains[name]
 		c := chain{name: name, comment: have.comment}
-		for _, h := range []hook{atPrerouting, atOutput, atPostrouting} {
-			if have.kind == "nat" && have.hook.number == h.number && have.hook.priority == h.priority {
+		for _, h := range []hook{atPrerouting, atInput, atForward, atOutput, atPostrouting} {
+			if have.kind == h.kind && have.hook.number == h.number && have.hook.priority == h.priority {
 				c.hook = h
 			}
 		}

@@ -148,11 +148,7 @@ func damage(want layout, have state) string {
 		if !ok {
 			continue
 		}
-		kind := ""
-		if c.isBase() {
-			kind = "nat"
-		}
-		same := was.kind == kind && was.hook.number == c.hook.number && was.hook.priority == c.hook.priority && was.comment == c.comment
+		same := was.kind == c.hook.kind && was.hook.number == c.hook.number && was.hook.priority == c.hook.priority && was.comment == c.comment
 		if !same || c.isBase() && was.policy != 1 {
 			return "chain " + c.name + " has another hook, policy or comment"
 		}

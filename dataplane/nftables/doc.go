@@ -31,6 +31,10 @@
 // inside a map, and a number kept in the packet's mark would cost others their
 // mark; a row costs 100 bytes of the kernel.
 //
+// All of that is in chains of type nat, which only the first packet of a flow
+// meets. Two chains of type filter look at every packet, by one rule each: at what
+// connection tracking takes for no part of any connection (strays.go).
+//
 // With affinity, every endpoint has a set of the clients it has served, which
 // the kernel fills and lets time out, and a chain that adds to it. All sets of
 // one Service and protocol share them. A set's chain looks for the client at

@@ -40,18 +40,21 @@ func TestDrift(t *testing.T) {
 		{"rule twice", []string{"add rule ip toyproxy output jump services"}, []string{"~ chain output: rules in another order, or twice"}},
 		{"chain added", []string{"add chain ip toyproxy x", "add rule ip toyproxy x drop"}, []string{"- chain x: chain not wanted"}},
 		{"base chain deleted", []string{"flush chain ip toyproxy output", "delete chain ip toyproxy output"}, []string{"+ chain output: chain missing"}},
+		{"as an older toyproxy has it", []string{"delete chain ip toyproxy input", "delete chain ip toyproxy forward", "delete chain ip toyproxy strays"},
+			[]string{"+ chain strays: chain missing", "+ chain input: chain missing", "+ chain forward: chain missing"}},
+		{"stray rule lost", []string{"flush chain ip toyproxy forward"}, []string{"~ chain forward: rule missing: ct state invalid"}},
 		{"hook added", []string{"add chain ip toyproxy y { type filter hook input priority 0; policy drop; }"}, []string{"- chain y: chain not wanted"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, tables.Small()) })
+			l.Node.Do(func() { tables.Converge(t, b, tables.Small()) })
 			before := listed(t, l.Node)
 			for _, c := range tc.damage {
 				l.Node.Run("nft", c)
 			}
-			l.Node.Do(func() { checkChanges(t, planOf(t, b, tables.Small()), tc.want) })
-			l.Node.Do(func() { converge(t, b, tables.Small()) })
+			l.Node.Do(func() { checkChanges(t, tables.PlanOf(t, b, tables.Small()), tc.want) })
+			l.Node.Do(func() { tables.Converge(t, b, tables.Small()) })
 			if diff := cmp.Diff(before, listed(t, l.Node), inAnyOrder); diff != "" {
 				t.Errorf("after the repair:\n%s", diff)
 			}
@@ -82,21 +85,23 @@ func TestTableLost(t *testing.T) {
 		"dormant":        {"add table ip toyproxy { flags dormant; }", "table is dormant"},
 		"other policy":   {"add chain ip toyproxy output { policy drop; }", "chain output has another hook, policy or comment"},
 		"other priority": {"flush chain ip toyproxy output; delete chain ip toyproxy output; add chain ip toyproxy output { type nat hook output priority 7; }", "chain output has another hook"},
-		"other type":     {"delete table ip toyproxy; add table ip toyproxy { comment \"" + tableComment + "\"; }; add set ip toyproxy frontends { type ipv4_addr; }", "set frontends has another type"},
+		"other kind": {"flush chain ip toyproxy input; delete chain ip toyproxy input; add chain ip toyproxy input { type nat hook input priority 0; }",
+			"chain input has another hook"},
+		"other type": {"delete table ip toyproxy; add table ip toyproxy { comment \"" + tableComment + "\"; }; add set ip toyproxy frontends { type ipv4_addr; }", "set frontends has another type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
+			l.Node.Do(func() { tables.Converge(t, b, tables.EveryShape()) })
 			before := listed(t, l.Node)
 			l.Node.Run("nft", tc.damage)
 			l.Node.Run("nft", "add table ip foreign; add chain ip foreign c { type nat hook prerouting priority -100; }")
 			foreign := l.Node.Run("nft", "list table ip foreign")
 			l.Node.Do(func() {
-				if first := planOf(t, b, tables.EveryShape()).Changes()[0]; !strings.HasPrefix(first.Reason, tc.reason) {
+				if first := tables.PlanOf(t, b, tables.EveryShape()).Changes()[0]; !strings.HasPrefix(first.Reason, tc.reason) {
 					t.Errorf("first change %s, want reason %q", first, tc.reason)
 				}
-				converge(t, b, tables.EveryShape())
+				tables.Converge(t, b, tables.EveryShape())
 			})
 			if diff := cmp.Diff(before, listed(t, l.Node)); diff != "" {
 				t.Errorf("after the repair:\n%s", diff)
@@ -121,7 +126,7 @@ func TestRemove(t *testing.T) {
 			}
 			before := l.Node.Run("nft", "list ruleset")
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
+			l.Node.Do(func() { tables.Converge(t, b, tables.EveryShape()) })
 			for range 2 {
 				l.Node.Do(func() {
 					p, err := b.Remove(t.Context())
@@ -171,15 +176,15 @@ func TestApplyTwice(t *testing.T) {
 	l := newLab(t, lab.WithPods(0))
 	b := New(Config{})
 	l.Node.Do(func() {
-		converge(t, b, tables.EveryShape())
+		tables.Converge(t, b, tables.EveryShape())
 		for _, table := range []dataplane.Table{tables.Small(), tables.EveryShape()} {
-			p := planOf(t, b, table)
+			p := tables.PlanOf(t, b, table)
 			for range 3 {
 				if err := p.Apply(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			checkChanges(t, planOf(t, b, table), nil)
+			checkChanges(t, tables.PlanOf(t, b, table), nil)
 		}
 	})
 }

@@ -14,6 +14,9 @@ import (
 // rewritten.
 const ctStatusDNAT = 0x20
 
+// ctStateInvalid is the bit that stands for a packet of no connection.
+const ctStateInvalid = 1
+
 // register returns the kernel's number of the register at four times n bytes:
 // those at a multiple of sixteen bytes have a name of their own.
 func register(n int) uint32 {
@@ -96,9 +99,17 @@ func and(mask, xor uint32) expr.Any {
 	return &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(mask), Xor: native(xor)}
 }
 
+// tracked tests a bit of what connection tracking knows of a packet.
+func tracked(key expr.CtKey, bit uint32) []expr.Any {
+	return []expr.Any{&expr.Ct{Key: key, Register: 1}, and(bit, 0), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)}}
+}
+
 func (translated) expressions(dataplane.Family) []expr.Any {
-	return []expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: 1}, and(ctStatusDNAT, 0),
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: native(0)}}
+	return tracked(expr.CtKeySTATUS, ctStatusDNAT)
+}
+
+func (invalid) expressions(dataplane.Family) []expr.Any {
+	return tracked(expr.CtKeySTATE, ctStateInvalid)
 }
 
 func (s marked) expressions(dataplane.Family) []expr.Any {

@@ -40,9 +40,9 @@ func TestForeignKinds(t *testing.T) {
 	before := l.Node.Run("nft", "list ruleset")
 	b := New(Config{})
 	l.Node.Do(func() {
-		converge(t, b, tables.EveryShape())
-		converge(t, b, tables.Small())
-		checkChanges(t, planOf(t, b, tables.Small()), nil)
+		tables.Converge(t, b, tables.EveryShape())
+		tables.Converge(t, b, tables.Small())
+		checkChanges(t, tables.PlanOf(t, b, tables.Small()), nil)
 		p, err := b.Remove(t.Context())
 		if err == nil {
 			err = p.Apply(t.Context())

@@ -73,7 +73,7 @@ func TestForgets(t *testing.T) {
 					return
 				}
 				applied(t)(p, err)
-				checkChanges(t, planOf(t, b, join(tc.table, tc.d.After)), nil)
+				checkChanges(t, tables.PlanOf(t, b, join(tc.table, tc.d.After)), nil)
 			})
 		})
 	}
@@ -99,9 +99,9 @@ func TestManyServices(t *testing.T) {
 		defer f.Close()
 		applied(t)(f.Plan(t.Context(), few))
 		applied(t)(f.PlanChange(t.Context(), dataplane.Delta{Before: none, After: added}))
-		checkChanges(t, planOf(t, b, more), nil)
+		checkChanges(t, tables.PlanOf(t, b, more), nil)
 		applied(t)(f.PlanChange(t.Context(), dataplane.Delta{Before: added, After: none}))
-		checkChanges(t, planOf(t, b, few), nil)
+		checkChanges(t, tables.PlanOf(t, b, few), nil)
 	})
 }
 

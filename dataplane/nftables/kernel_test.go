@@ -1,7 +1,6 @@
 package nftables
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
@@ -31,33 +30,12 @@ func requireNftables(t testing.TB) {
 	}
 }
 
-// plan makes a plan and ends the test if it cannot.
-func planOf(t testing.TB, b *Backend, table dataplane.Table) dataplane.Plan {
-	t.Helper()
-	p, err := b.Plan(context.Background(), table)
-	if err != nil {
-		t.Fatalf("plan: %v", err)
-	}
-	return p
-}
-
-// converge applies the plan for a table and requires that nothing is left to do.
-func converge(t testing.TB, b *Backend, table dataplane.Table) {
-	t.Helper()
-	if err := planOf(t, b, table).Apply(context.Background()); err != nil {
-		t.Fatalf("apply: %v", err)
-	}
-	for _, c := range planOf(t, b, table).Changes() {
-		t.Errorf("still to do after apply: %s\n%q", c, c.Lines)
-	}
-}
-
 // TestIdempotent proves that all shapes of rules are read back as they were
 // written: the second plan is empty.
 func TestIdempotent(t *testing.T) {
 	l := newLab(t, lab.WithPods(0))
 	b := New(Config{})
-	l.Node.Do(func() { converge(t, b, tables.EveryShape()) })
+	l.Node.Do(func() { tables.Converge(t, b, tables.EveryShape()) })
 }
 
 // TestUnsupported proves that a kernel without nftables, or without its tables of

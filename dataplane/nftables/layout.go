@@ -28,7 +28,10 @@ const (
 	preroutingChain  = "prerouting"
 	outputChain      = "output"
 	postroutingChain = "postrouting"
+	inputChain       = "input"
+	forwardChain     = "forward"
 	servicesChain    = "services"
+	straysChain      = "strays"
 	frontendChain    = "frontend"
 	refuseChain      = "refuse"
 )
@@ -129,13 +132,22 @@ type hook struct {
 	priority int32
 	// order is the priority as nft writes it.
 	order string
+	// kind is the type of chain that is called: see below.
+	kind string
 }
 
-// The hooks of table nat, called for the first packet of a flow.
+// The hooks that chains of type nat are called from, for the first packet of a
+// flow.
 var (
-	atPrerouting  = hook{"prerouting", 0, -100, "dstnat"}
-	atOutput      = hook{"output", 3, -100, "-100"}
-	atPostrouting = hook{"postrouting", 4, 100, "srcnat"}
+	atPrerouting  = hook{"prerouting", 0, -100, "dstnat", "nat"}
+	atOutput      = hook{"output", 3, -100, "-100", "nat"}
+	atPostrouting = hook{"postrouting", 4, 100, "srcnat", "nat"}
+)
+
+// The hooks that chains of type filter are called from, for every packet.
+var (
+	atInput   = hook{"input", 1, 0, "filter", "filter"}
+	atForward = hook{"forward", 2, 0, "filter", "filter"}
 )
 
 // chain is a list of rules.

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/test/lab"
 	"github.com/toyproxy/toyproxy/test/tables"
@@ -20,33 +18,18 @@ func TestWalkLive(t *testing.T) {
 	b := New(Config{})
 	table := tables.EveryShape()
 	l.Node.Do(func() {
-		converge(t, b, table)
+		tables.Converge(t, b, table)
 		for _, fe := range table.Frontends {
 			p := tables.Packet{Src: netip.MustParseAddr("198.51.100.7"), Dst: fe.Addr, Protocol: fe.Protocol, Port: fe.Port, In: "eth0"}
 			if fe.Addr.Is6() {
 				p.Src = netip.MustParseAddr("2001:db8::7")
 			}
 			for _, p.Port = range []uint16{fe.Port, fe.Port + 1} {
-				checkLive(t, b, table, p.On(table.Node))
+				tables.CheckLive(t, b, table, p.On(table.Node))
 			}
 		}
-		converge(t, b, table)
+		tables.Converge(t, b, table)
 	})
-}
-
-func checkLive(t *testing.T, b *Backend, table dataplane.Table, p dataplane.Packet) {
-	t.Helper()
-	rendered, err := b.Walk(table, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := b.WalkLive(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(rendered, live, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
-		t.Fatalf("to %s, rendered and live:\n%s", p.Key, diff)
-	}
 }
 
 // TestWalkDrift proves that a live walk goes where the kernel's packets go after
@@ -69,7 +52,7 @@ func TestWalkDrift(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, lab.WithPods(0))
 			b := New(Config{})
-			l.Node.Do(func() { converge(t, b, tables.Small()) })
+			l.Node.Do(func() { tables.Converge(t, b, tables.Small()) })
 			if tc.damage != "" {
 				l.Node.Run("nft", tc.damage)
 			}

@@ -181,7 +181,7 @@ func (b *batch) addChain(c chain) {
 		b.number(unix.NFTA_HOOK_PRIORITY, uint32(c.hook.priority))
 		b.close(h)
 		b.number(unix.NFTA_CHAIN_POLICY, 1) // NF_ACCEPT
-		b.text(unix.NFTA_CHAIN_TYPE, "nat")
+		b.text(unix.NFTA_CHAIN_TYPE, c.hook.kind)
 	}
 	if c.comment != "" {
 		b.attr(chainUserData, note(c.comment))

@@ -12,7 +12,7 @@ import (
 func program(t testing.TB, table dataplane.Table) {
 	t.Helper()
 	requireNftables(t)
-	converge(t, New(Config{}), table)
+	tables.Converge(t, New(Config{}), table)
 }
 
 // TestFates proves what becomes of packets from a Pod, the node and outside.

@@ -32,7 +32,8 @@ func probeChains(f dataplane.Family) []chainDelta {
 		{deliverBy{one, endpointsMap}}, {deliver(to)},
 	}}
 	all := []chain{services, base(preroutingChain, atPrerouting, rule{jump(servicesChain)}), base(outputChain, atOutput, rule{jump(servicesChain)}),
-		base(postroutingChain, atPostrouting, rule{translated{}, marked(1), unmark(1), masquerade{}})}
+		base(postroutingChain, atPostrouting, rule{translated{}, marked(1), unmark(1), masquerade{}}),
+		base(inputChain, atInput, rule{invalid{}, drop{}}), base(forwardChain, atForward, rule{invalid{}, drop{}})}
 	var out []chainDelta
 	for _, c := range all {
 		out = append(out, chainDelta{chain: c, isNew: true})

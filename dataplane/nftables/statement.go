@@ -60,6 +60,10 @@ type isProtocol dataplane.Protocol
 // translated matches packets of flows whose destination was rewritten.
 type translated struct{}
 
+// invalid matches packets that connection tracking takes for no part of any
+// connection.
+type invalid struct{}
+
 // fromLink matches packets that came in through a link, or with "+" as its last
 // character through one whose name begins so.
 type fromLink string
@@ -145,6 +149,7 @@ func (s isProtocol) text(dataplane.Family) string {
 	return "meta l4proto " + dataplane.Protocol(s).String()
 }
 func (translated) text(dataplane.Family) string { return "ct status dnat" }
+func (invalid) text(dataplane.Family) string    { return "ct state invalid" }
 func (s mark) text(dataplane.Family) string {
 	return fmt.Sprintf("meta mark set meta mark | 0x%08x", uint32(s))
 }

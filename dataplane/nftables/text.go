@@ -137,7 +137,7 @@ func (l layout) writeChain(b *strings.Builder, c chain) {
 		fmt.Fprintf(b, "\t\tcomment \"%s\"\n", c.comment)
 	}
 	if c.isBase() {
-		fmt.Fprintf(b, "\t\ttype nat hook %s priority %s; policy accept;\n", c.hook.name, c.hook.order)
+		fmt.Fprintf(b, "\t\ttype %s hook %s priority %s; policy accept;\n", c.hook.kind, c.hook.name, c.hook.order)
 	}
 	for _, r := range c.rules {
 		fmt.Fprintf(b, "\t\t%s\n", r.text(l.family))

@@ -83,7 +83,7 @@ func TestRenderIsWhatTheKernelHolds(t *testing.T) {
 			}
 			l := newLab(t, lab.WithPods(0))
 			loadText(t, l.Node, text, "-c")
-			l.Node.Do(func() { converge(t, b, table) })
+			l.Node.Do(func() { tables.Converge(t, b, table) })
 			loadText(t, l.Node, text, "-c") // over what is there already
 			if diff := cmp.Diff(sortedText(text), listed(t, l.Node)); diff != "" {
 				t.Errorf("rendered (-), in the kernel (+):\n%s", diff)
@@ -96,7 +96,7 @@ func TestRenderIsWhatTheKernelHolds(t *testing.T) {
 				l.Node.Run("nft", "flush", "ruleset")
 				loadText(t, l.Node, from)
 				l.Node.Do(func() {
-					for _, c := range planOf(t, b, table).Changes() {
+					for _, c := range tables.PlanOf(t, b, table).Changes() {
 						t.Errorf("after nft -f still to do: %s %q", c, c.Lines)
 					}
 				})

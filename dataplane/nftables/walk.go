@@ -167,6 +167,8 @@ func (w *walker) match(s statement, at part) (match, known bool) {
 		return p.Protocol == dataplane.Protocol(s), true
 	case translated:
 		return at.to.IsValid(), true
+	case invalid: // the first packet of a flow, which is what is followed, is none
+		return false, true
 	case marked:
 		return at.mark&uint32(s) == uint32(s), true
 	case unknown:

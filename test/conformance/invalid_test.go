@@ -13,12 +13,7 @@ import (
 // neither one of the endpoint, which would reach the client with the endpoint's
 // own address, nor one of the client, which would reach nobody or the node.
 func TestStraySegments(t *testing.T) {
-	onDoors(t, 3, "", func(t *testing.T, s *stage, b backend) {
-		if b.name == "nftables" {
-			// Its chains are all of type nat, which no segment of this kind meets: the
-			// administrator has to make connection tracking liberal.
-			s.Node.Sysctl("net.netfilter.nf_conntrack_tcp_be_liberal", "1")
-		}
+	onDoors(t, 3, "", func(t *testing.T, s *stage, _ backend) {
 		s.Pod(2).Serve(dataplane.TCP, 8080)
 		s.program("p2 app=web", everyDoor)
 		for _, at := range doorsOf() {
