@@ -135,7 +135,7 @@ func TestFollow(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			f := follow(rt, t)
 			defer f.Close()
-			for range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			for range rapid.IntRange(1, 6).Draw(rt, "steps") {
 				to := anyPool(rt, f.pool)
 				p, err := f.PlanChange(t.Context(), f.delta(to))
 				if err != nil {
@@ -283,7 +283,7 @@ func TestFollowFailures(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			f := follow(rt, t)
 			defer f.Close()
-			for range rapid.IntRange(1, 8).Draw(rt, "steps") {
+			for range rapid.IntRange(1, 6).Draw(rt, "steps") {
 				to := anyPool(rt, f.pool)
 				p, err := f.PlanChange(t.Context(), f.delta(to))
 				if err != nil {
