@@ -295,5 +295,5 @@ func placeOnMembers(ctx context.Context, in *agent.Input, node string, sc scope)
 	return nil
 }
 
-// nodesList is for people.
+// nodesList is "node-a, node-b".
 func nodesList(names []string) string { return strings.Join(names, ", ") }

@@ -57,7 +57,7 @@ func (f *fleet) planMember(ctx context.Context, name string, pods map[string][]*
 
 // apply makes the changes of all nodes: first every Pod, then the rules that lead
 // to them, and only when no node's rules lead there any more the end of those that
-// nobody wants. It returns the plans as they were when the rules were made.
+// nobody wants.
 func (f *fleet) apply(ctx context.Context, plans []memberPlan, fl *pflag.FlagSet) error {
 	var errs []error
 	fail := func(name string, err error) {
