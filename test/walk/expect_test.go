@@ -76,17 +76,18 @@ func frontendAt(t dataplane.Table, k dataplane.Key) (dataplane.Frontend, bool) {
 	return t.Frontend(k)
 }
 
-// unserved is the fate of a packet to what no frontend has: refused at the
-// address of one that is in a Service range, dropped elsewhere in that, refused
-// by the node at its own addresses.
+// unserved is the fate of a packet to what no frontend has: refused at a ClusterIP,
+// dropped elsewhere in a Service range, refused by the node at its own addresses.
 func unserved(t dataplane.Table, k dataplane.Key) (fate, bool) {
 	switch {
 	case slices.Contains(nodeAddrs(), k.Addr):
 		return fate{verdict: dataplane.Refuse}, true
 	case !slices.ContainsFunc(t.Node.ServiceRanges, func(r netip.Prefix) bool { return r.Contains(k.Addr) }):
 		return fate{}, false
-	case slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool { return fe.Addr == k.Addr }):
+	case slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool { return fe.Addr == k.Addr && fe.Kind == dataplane.ClusterIP }):
 		return fate{verdict: dataplane.Refuse}, true
+	case slices.ContainsFunc(t.Frontends, func(fe dataplane.Frontend) bool { return fe.Addr == k.Addr }):
+		return fate{}, false // an external address in a range that is not for such
 	}
 	return fate{verdict: dataplane.Drop}, true
 }

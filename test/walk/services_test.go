@@ -106,9 +106,11 @@ func (w *world) ports(s *corev1.Service) {
 }
 
 // outerAddrs are the addresses that external IPs and load balancers have. Those
-// of the node are among them: there they go before node ports.
+// of the node are among them, where they go before node ports, and one that is a
+// ClusterIP as well.
 func outerAddrs() []netip.Addr {
-	out := nodeAddrs()
+	inner := netip.AddrFrom4([4]byte{10, 96, 0, 10})
+	out := append(nodeAddrs(), inner, twin(inner))
 	for n := range byte(5) {
 		v4 := netip.AddrFrom4([4]byte{203, 0, 113, 1 + n})
 		out = append(out, v4, twin(v4))
