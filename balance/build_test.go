@@ -67,7 +67,7 @@ func TestClaimsCollide(t *testing.T) {
 
 // One bad part stops nothing else.
 func TestProblems(t *testing.T) {
-	bad := newSlice("s", ports("http:80/TCP"), "10.244.0.1", "010.244.0.2", "::ffff:10.244.0.3", "fd00::1")
+	bad := newSlice("s", ports("http:80/TCP"), "10.244.0.1", "010.244.0.2", "::ffff:10.244.0.3", "fd00::1", "255.255.255.255", "239.1.1.1", "0.0.0.0")
 	bad.AddressType = discoveryv1.AddressTypeIPv4
 	dualBad := clusterIP(newService("dual", "http:80/TCP"), "10.96.0.11", "fd00::zz")
 	odd := newService("odd", "http:80/TCP", "x:81/QUIC")
@@ -84,8 +84,13 @@ func TestProblems(t *testing.T) {
 		return "EndpointSlice default/s: endpoints[" + i + "].addresses[0]: \"" + text +
 			"\" is no IPv4 address, the endpoint is left out: write an address of the slice's addressType"
 	}
+	nobody := func(i, text string) string {
+		return "EndpointSlice default/s: endpoints[" + i + "].addresses[0]: " + text +
+			" is the address of no single host, the endpoint is left out: write the address of a Pod or of another server"
+	}
 	equal(t, "problems", slices.Compact(got), []string{
 		slice("1", "010.244.0.2"), slice("2", "::ffff:10.244.0.3"), slice("3", "fd00::1"),
+		nobody("4", "255.255.255.255"), nobody("5", "239.1.1.1"), nobody("6", "0.0.0.0"),
 		`Service default/dual: spec.clusterIPs[1]: "fd00::zz" is no IP address; the Service has no frontend there: write the address in its usual form, or leave it out to be given one`,
 		`Service default/odd: spec.ports[1].protocol: protocol "QUIC" is not known, the port has no frontend: write TCP, UDP or SCTP`,
 		`warning: Service default/port: spec.ports[0]: no IPv4 endpoint has a tcp port named "web", so connections to port 82 are refused: ` +

@@ -71,3 +71,14 @@ func (f *findings) badAddress(slice *discoveryv1.EndpointSlice, i int) {
 			slice.Endpoints[i].Addresses[0], slice.AddressType),
 	})
 }
+
+// noHost: an address that nobody has alone. Some kernels refuse to send a
+// Service's packets there.
+func (f *findings) noHost(slice *discoveryv1.EndpointSlice, i int) {
+	f.add(cluster.Problem{
+		Object: cluster.MakeRef(cluster.EndpointSlice, slice.Namespace, slice.Name),
+		Field:  fmt.Sprintf("endpoints[%d].addresses[0]", i),
+		Message: fmt.Sprintf("%s is the address of no single host, the endpoint is left out: write the address of a Pod or of another server",
+			slice.Endpoints[i].Addresses[0]),
+	})
+}

@@ -125,6 +125,10 @@ func (p *port) candidate(slice *discoveryv1.EndpointSlice, i int, found *finding
 		found.badAddress(slice, i)
 		return candidate{}, false
 	}
+	if addr.IsUnspecified() || addr.IsMulticast() || addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		found.noHost(slice, i)
+		return candidate{}, false
+	}
 	c := candidate{
 		hints:       ep.Hints,
 		ready:       ep.Conditions.Ready == nil || *ep.Conditions.Ready,

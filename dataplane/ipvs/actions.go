@@ -232,9 +232,15 @@ func (a putReal) refused(errno syscall.Errno) (request, error) {
 		return putReal{a.server, a.real, !a.exists}, nil
 	case errno == unix.ESRCH:
 		return nil, fmt.Errorf("%s: %w", a.real.object(a.server), errNoServer)
+	case errno == unix.EINVAL:
+		return nil, fmt.Errorf("%s of %s: %w", a.real.object(a.server), a.server.service, errNoPlace)
 	}
 	return nil, fmt.Errorf("%s: %w", a.real.object(a.server), errno)
 }
+
+// errNoPlace says that the kernel sends nothing to such an address. It is the
+// fault of that endpoint alone: nothing else relies on it.
+var errNoPlace = errors.New("the kernel sends nothing there: it is a broadcast or multicast address of this node's networks; give the endpoint another address")
 
 // errNoServer says that a real server has no virtual server to belong to.
 var errNoServer = errors.New("its virtual server is missing")

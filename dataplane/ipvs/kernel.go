@@ -37,6 +37,8 @@ type kernel struct {
 	// of the first way found is what local clients send from.
 	hints   hints
 	sources sources // what asking gave
+	// left tells of what the kernel refused and nothing else relies on.
+	left []error
 }
 
 // loadModules asks for all modules that may be needed, before the kernel has to

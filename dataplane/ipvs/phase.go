@@ -74,7 +74,7 @@ func (p *phase) Apply(ctx context.Context) error {
 		}
 		rest = rest[n:]
 	}
-	if len(left) > 0 {
+	if left = append(left, k.left...); len(left) > 0 {
 		return notServed{errors.Join(left...)}
 	}
 	return nil

@@ -31,10 +31,12 @@ func (k *kernel) makeAll(ctx context.Context, requests []request) error {
 				continue
 			}
 			err := k.again(ctx, r)
-			if errors.Is(err, errNoServer) && len(failed) > 0 {
-				continue // what is wrong with its virtual server is told already
-			}
-			if err != nil {
+			switch {
+			case errors.Is(err, errNoPlace):
+				k.left = append(k.left, err)
+			case errors.Is(err, errNoServer) && len(failed) > 0:
+				// what is wrong with its virtual server is told already
+			case err != nil:
 				failed = append(failed, err)
 			}
 		}

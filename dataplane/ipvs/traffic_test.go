@@ -109,3 +109,22 @@ func drop(fe *dataplane.Frontend) {
 		fe.Routes[s] = dataplane.Route{Verdict: dataplane.Drop}
 	}
 }
+
+// TestNoPlace proves that an endpoint to which the kernel sends nothing is told,
+// with its Service, and takes nothing from the other Services.
+func TestNoPlace(t *testing.T) {
+	n := newNode(t, ipvs.Config{})
+	n.Pod(2).Serve(dataplane.TCP, 8080)
+	b := newTable()
+	b.add("default/a-bad", "10.96.0.9", dataplane.TCP, 80, dataplane.Endpoint{Addr: addrPort("192.0.2.255:8080"), Weight: 1})
+	b.add("default/web", "10.96.0.10", dataplane.TCP, 80, on(dataplane.IPv4, 8080, n.Pod(2))...)
+	for range 2 {
+		err := n.tryApply(n.plan(b.Table))
+		if err == nil || !contains(err.Error(), "192.0.2.255:8080") || !contains(err.Error(), "default/a-bad") {
+			t.Errorf("a broadcast address as endpoint: %v", err)
+		}
+		if got := lab.Probe(n.Pod(1), dataplane.TCP, addrPort("10.96.0.10:80"), lab.Options{}); got.Fate != lab.OK {
+			t.Errorf("the other Service: %s", got)
+		}
+	}
+}
