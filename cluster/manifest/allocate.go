@@ -19,8 +19,9 @@ type allocator struct {
 }
 
 // settle allocates for all Services and returns those that could be served. In
-// order: what manifests ask for, what Services had before, what is new. So a
-// new Service never moves another, and only an explicit claim can.
+// order: what Services that were there before ask for and what they had, what new
+// ones ask for, what is left. So a new Service never takes what another has, not
+// even by name: it is refused, as an API server does.
 func (a allocator) settle(items []*item) ([]*item, []cluster.Problem) {
 	slices.SortFunc(items, bySeniority)
 	var problems []cluster.Problem
@@ -34,13 +35,24 @@ func (a allocator) settle(items []*item) ([]*item, []cluster.Problem) {
 		}
 		items = kept
 	}
-	step(a.claim)
+	step(func(it *item, spec *corev1.ServiceSpec) field.ErrorList {
+		if a.earlierOf(it) == nil {
+			return nil
+		}
+		return a.claim(it, spec)
+	})
 	step(func(it *item, spec *corev1.ServiceSpec) field.ErrorList {
 		if old := a.earlierOf(it); old != nil {
 			a.addresses.keep(spec, it.ref, &old.Spec)
 			a.nodePorts.keep(spec, it.ref, &old.Spec)
 		}
 		return nil
+	})
+	step(func(it *item, spec *corev1.ServiceSpec) field.ErrorList {
+		if a.earlierOf(it) != nil {
+			return nil
+		}
+		return a.claim(it, spec)
 	})
 	step(func(it *item, spec *corev1.ServiceSpec) field.ErrorList {
 		return lists(a.addresses.fill(spec, it.ref), a.nodePorts.fill(spec, it.ref))

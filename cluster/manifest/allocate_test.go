@@ -185,10 +185,13 @@ c 10.96.1.1,fd00:10:96::101 PreferDualStack [IPv4 IPv6] TCP/80:30086
 d 10.96.1.2 SingleStack [IPv4] TCP/80:30087 health:30088
 `, "")
 
-	// An explicit claim is the only thing that moves a Service, and the range
-	// going away.
-	moved := loadServices(t, &again, "", service("b", "clusterIP: 10.96.1.1"), service("c", ""))
-	check(t, moved, "b 10.96.1.1 SingleStack [IPv4]\nc 10.96.1.2 SingleStack [IPv4]\n", "")
+	// Nobody takes what another was given, not even by asking for it; who has it
+	// may give it up in the same pass.
+	refused := loadServices(t, &again, "", service("b", "clusterIP: 10.96.1.1"), service("c", "type: NodePort"))
+	check(t, refused, "c 10.96.1.1 SingleStack [IPv4] TCP/80:30086\n", `Service default/b: spec.clusterIP: Invalid value: "10.96.1.1": Service default/c has this address; choose another, or leave the field out`)
+	given := loadServices(t, &again, "", service("b", "clusterIP: 10.96.1.1"), service("c", "clusterIP: 10.96.0.9"))
+	check(t, given, "b 10.96.1.1 SingleStack [IPv4]\nc 10.96.0.9 SingleStack [IPv4]\n", "")
+	// Only the range's going away moves a Service.
 	elsewhere := loadServices(t, &again, "10.0.0.0/24", service("c", ""))
 	check(t, elsewhere, "c 10.0.0.17 SingleStack [IPv4]\n", "")
 }
