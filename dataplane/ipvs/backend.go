@@ -155,6 +155,7 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 		return nil, nil, err
 	}
 	first, last := compare(sides, sourceHints(table.Node))
+	last.remarks = append(last.remarks, notGranted(table, b.schedulers)...)
 	if takesOver(sides, rules) {
 		return append(parameters, first, last, rules), sides, nil
 	}

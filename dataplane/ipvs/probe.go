@@ -102,3 +102,21 @@ func grant(t dataplane.Table, has func() map[string]bool) dataplane.Table {
 	}
 	return t
 }
+
+// notGranted tells of wishes for schedulers that the kernel does not have, once
+// for each Service port and scheduler.
+func notGranted(t dataplane.Table, has func() map[string]bool) (remarks []string) {
+	told := map[string]bool{}
+	for _, s := range t.Sets {
+		if s.Scheduler == "" || has()[s.Scheduler] {
+			continue
+		}
+		text := fmt.Sprintf("%s wishes IPVS scheduler %q, which this kernel does not have; the default serves it: load module ip_vs_%s, or name another in annotation toyproxy.dev/ipvs-scheduler",
+			s.Service, s.Scheduler, s.Scheduler)
+		if !told[text] {
+			told[text] = true
+			remarks = append(remarks, text)
+		}
+	}
+	return remarks
+}

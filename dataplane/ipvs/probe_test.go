@@ -32,6 +32,9 @@ func TestGrant(t *testing.T) {
 		if got.Sets[0].Scheduler != c.want {
 			t.Errorf("%+v: %q", c, got.Sets[0].Scheduler)
 		}
+		if told := notGranted(given, func() map[string]bool { return c.has }); (len(told) > 0) != (c.wish != "" && !c.has[c.wish]) {
+			t.Errorf("%+v: told %q", c, told)
+		}
 		if given.Sets[0].Scheduler != c.wish {
 			t.Errorf("%+v: the table that was given has changed", c)
 		}
