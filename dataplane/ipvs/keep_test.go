@@ -171,3 +171,23 @@ func (f *fading) Err() error {
 	}
 	return nil
 }
+
+// TestFlushedSets proves that a virtual server whose mark of ownership somebody
+// has taken away is known again by being what is wanted.
+func TestFlushedSets(t *testing.T) {
+	n := newNode(t, ipvs.Config{}, lab.WithPods(2))
+	clean := n.dump()
+	b := both(n)
+	b.add("default/outer", "198.51.100.7", dataplane.TCP, 80, on(dataplane.IPv4, 8080, n.Pod(1))...)
+	n.sync(b.Table)
+	before := n.dump()
+	n.Node.Run("ipset", "flush")
+	n.sync(b.Table)
+	if diff := cmp.Diff(before, n.dump()); diff != "" {
+		t.Errorf("after the repair (-before +after):\n%s", diff)
+	}
+	n.remove()
+	if diff := cmp.Diff(clean, n.dump()); diff != "" {
+		t.Errorf("after removal (-before +after):\n%s", diff)
+	}
+}

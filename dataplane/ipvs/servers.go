@@ -236,6 +236,16 @@ func (v virtualServer) difference(held virtualServer) string {
 	return ""
 }
 
+// is reports whether the server that is held is the one wanted, real servers and
+// all. One without real servers is like too many others.
+func (v virtualServer) is(held virtualServer) bool {
+	if len(v.real) == 0 || len(v.real) != len(held.real) || v.difference(held) != "" {
+		return false
+	}
+	mine, theirs := slices.SortedFunc(slices.Values(v.real), compareReal), slices.SortedFunc(slices.Values(held.real), compareReal)
+	return slices.EqualFunc(mine, theirs, func(a, b realServer) bool { return a.addr == b.addr && a.difference(b) == "" })
+}
+
 // String names the flags for people.
 func (f serviceFlags) String() string {
 	var out []string

@@ -11,7 +11,7 @@ import (
 
 // settle returns the target without what does not fit the kernel that it meets.
 func (t target) settle(have observed) target {
-	others := have.obstacles()
+	others := have.obstacles(t)
 	if !t.wanted() || len(others.byID) == 0 && have.lacks == [setKinds]bool{} {
 		return t
 	}
@@ -35,11 +35,16 @@ type obstacles struct {
 	at map[netip.Addr]virtualServer
 }
 
-// obstacles returns those that were observed.
-func (o observed) obstacles() obstacles {
+// obstacles returns those that were observed. What is in every way as it is wanted
+// is in nobody's way, and ours: the sets that say so may have been emptied.
+func (o observed) obstacles(want target) obstacles {
 	others := obstacles{map[serverID]virtualServer{}, map[netip.Addr]virtualServer{}}
+	as := make(map[serverID]virtualServer, len(want.servers))
+	for _, v := range want.servers {
+		as[v.serverID] = v
+	}
 	for id, v := range o.servers {
-		if !o.owns(id) {
+		if !o.owns(id) && !as[id].is(v) {
 			others.byID[id], others.at[id.Addr] = v, v
 		}
 	}

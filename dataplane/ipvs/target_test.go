@@ -93,6 +93,17 @@ func TestYield(t *testing.T) {
 	if n := names(want.sets[addresses]); len(n) != 0 || len(want.servers) != 1 || len(want.leftOut) != 2 {
 		t.Errorf("kept %v, left out %v", n, want.leftOut)
 	}
+	for _, v := range yieldTarget().servers {
+		v.real = slices.Clone(v.real)
+		have.servers[v.serverID] = v
+	}
+	if want = yieldTarget().settle(have); len(want.leftOut) != 0 {
+		t.Errorf("what is just as it is wanted is ours: %v", want.leftOut)
+	}
+	for id, v := range have.servers {
+		v.real = nil
+		have.servers[id] = v
+	}
 	have.routes = map[netip.Addr]heldRoute{netip.MustParseAddr("198.51.100.7"): {}}
 	want = yieldTarget().settle(have)
 	if len(want.leftOut) != 1 {
