@@ -204,6 +204,15 @@ func (k *kernel) setLink(name string, mtu int) error {
 	return errors.Join(wrap(k.h.LinkSetMTU(l, mtu), "MTU of "+name), wrap(k.h.LinkSetUp(l), "link "+name))
 }
 
+// setAlias gives a link the alias that marks it.
+func (k *kernel) setAlias(name, alias string) error {
+	l, err := k.h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("link %s: %w", name, err)
+	}
+	return wrap(k.h.LinkSetAlias(l, alias), "alias of "+name)
+}
+
 // addLoopback marks the namespace of the thread as ours and turns loopback on.
 func (k *kernel) addLoopback(mark string) error {
 	lo, err := k.h.LinkByName("lo")

@@ -225,7 +225,7 @@ func (b *wireBuilder) wire() {
 	if !pairOf(up, port) || !up.up || !b.joined(port) {
 		b.add(dataplane.Change{Op: dataplane.Add, Object: fmt.Sprintf("link %s, %s in %s", name, podLink, wireSpace), Reason: "missing or half made: this machine's link to the nodes",
 			Lines: []string{fmt.Sprintf("+ ip link add %s mtu %d type veth peer %s netns %s", name, mtu, podLink, wireSpace)}},
-			func(k *kernel) error { return b.u.addUplink(k) })
+			func(k *kernel) error { return inOrder(b.u.addUplink(k)) })
 		up = link{}
 	}
 	for _, r := range b.u.lans() {
@@ -242,27 +242,6 @@ func (b *wireBuilder) joined(port link) bool {
 	return port.up && br.index != 0 && port.master == br.index
 }
 
-// addUplink makes this machine's link to the bridge anew.
-func (u *Underlay) addUplink(k *kernel) error {
-	path := u.node.Path(wireSpace)
-	if err := k.delLink(u.cfg.Uplink); err != nil {
-		return err
-	}
-	err := within(path, func(in *kernel) error { return in.delLink(podLink) })
-	if err != nil {
-		return err
-	}
-	l, err := k.makePair(pair{host: u.cfg.Uplink, namespace: path, mtu: u.cfg.MTU}, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		wrap(k.h.LinkSetAlias(l, underlayMark), "alias of "+u.cfg.Uplink),
-		setLinkSysctls(u.cfg.Uplink),
-		wrap(k.h.LinkSetUp(l), "link "+u.cfg.Uplink),
-		within(path, func(in *kernel) error { return in.enslave(podLink, wireBridge) }))
-}
-
 // member makes one node: its namespace, its link to the bridge, and what lies in it.
 func (b *wireBuilder) member(m Member) {
 	b.space(m.Name, "missing: a node")
@@ -275,7 +254,7 @@ func (b *wireBuilder) member(m Member) {
 		have.eth, have.addrs, have.routes = link{}, nil, nil
 		b.add(dataplane.Change{Op: dataplane.Add, Object: fmt.Sprintf("link %s in %s, %s in %s", name, wireSpace, podLink, m.Name), Reason: "missing or half made: the node's link to the others",
 			Lines: []string{fmt.Sprintf("+ ip -n %s link add %s mtu %d master %s type veth peer %s netns %s", wireSpace, name, b.u.cfg.MTU, wireBridge, podLink, m.Name)}},
-			func(*kernel) error { return b.u.addMember(path, name) })
+			func(*kernel) error { return inOrder(b.u.addMember(path, name)) })
 	}
 	have.routes = b.strayAddrs(m, have)
 	for _, a := range m.Addrs {
@@ -340,27 +319,6 @@ func (b *wireBuilder) routes(m Member, have podFacts) {
 func (b *wireBuilder) inside(m Member, c dataplane.Change, do func(*kernel) error) {
 	path := b.u.node.Path(m.Name)
 	b.add(c, func(*kernel) error { return within(path, do) })
-}
-
-// addMember makes a node's link to the bridge anew.
-func (u *Underlay) addMember(path, name string) error {
-	if err := within(path, func(k *kernel) error { return k.delLink(podLink) }); err != nil {
-		return err
-	}
-	err := within(u.node.Path(wireSpace), func(k *kernel) error {
-		if err := k.delLink(name); err != nil {
-			return err
-		}
-		l, err := k.makePair(pair{host: name, namespace: path, mtu: u.cfg.MTU}, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(wrap(k.h.LinkSetAlias(l, underlayMark), "alias of "+name), k.enslave(name, wireBridge))
-	})
-	if err != nil {
-		return err
-	}
-	return within(path, func(k *kernel) error { return k.setLink(podLink, u.cfg.MTU) })
 }
 
 // remove takes a namespace of ours away. The link goes first, as a process that

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,64 @@ func TestUnderlayKilledAtEachStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnderlayKilledWithinAStep proves the same for what a kill leaves between two
+// system calls of a step that makes a link: no half of one is taken for somebody
+// else's.
+func TestUnderlayKilledWithinAStep(t *testing.T) {
+	ms := members("a 192.168.60.11 10.244.1.0/24", "b 192.168.60.12 10.244.2.0/24")
+	for _, tc := range []struct {
+		name, step string
+		moves      func(*Underlay, *kernel) []func() error
+	}{
+		{"this machine's link", "link " + DefaultUplink, (*Underlay).addUplink},
+		{"a node's link", "link " + hostLink("node/b", 0), func(u *Underlay, _ *kernel) []func() error {
+			return u.addMember(u.node.Path("b"), hostLink("node/b", 0))
+		}},
+	} {
+		for n, moves := 0, 1; n <= moves; n++ {
+			t.Run(fmt.Sprint(tc.name, " ", n), func(t *testing.T) {
+				u := newUnderlay(t, ms...)
+				before := dumps(t, u.node)
+				kill := func() { moves = killWithin(t, u, tc.step, n, tc.moves) }
+				kill()
+				build(t, u)
+				ask(t, u, "", "192.168.60.12")
+				tearDown(t, u)
+				kill()
+				tearDown(t, u)
+				if after := dumps(t, u.node); after != before {
+					t.Errorf("after removal:\n%s\nbefore:\n%s", after, before)
+				}
+			})
+		}
+	}
+}
+
+// killWithin applies a plan up to the first n moves of the step that makes a link,
+// and returns how many moves that step has.
+func killWithin(t *testing.T, u *Underlay, object string, n int, moves func(*Underlay, *kernel) []func() error) int {
+	t.Helper()
+	p, err := u.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := p.(*wirePlan)
+	at := slices.IndexFunc(wire.steps, func(s step) bool { return strings.HasPrefix(s.change.Object, object) })
+	if at < 0 {
+		t.Fatalf("no step makes %s", object)
+	}
+	k, err := openKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.close()
+	all := moves(u, k)
+	if err := errors.Join(u.save(*wire.next), run(t.Context(), k, wire.steps[:at]), inOrder(all[:n])); err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 // TestUnderlayWithoutRecord proves that nodes are recognised by their marks.
