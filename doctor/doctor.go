@@ -50,6 +50,7 @@ func Examine(ctx context.Context, o Options) []Finding {
 	out = append(out, ipvsFeature(ctx), nftablesFeature(), choice(ctx, os.Geteuid() == 0))
 	out = append(out, programs()...)
 	out = append(out, settings()...)
+	out = append(out, forwarding(ctx, os.Geteuid() == 0)...)
 	out = append(out, tracking()...)
 	out = append(out, otherProxies(ctx)...)
 	return out

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/doctor"
 )
 
@@ -27,4 +30,24 @@ func (b *backendName) choose(used string) (why string) {
 	name, why := doctor.Choose(ctx, os.Geteuid() == 0)
 	*b = backendName(name)
 	return why
+}
+
+// shutForward warns of a node whose rules are nftables' while iptables drops what
+// is forwarded, in a family that has frontends. A Pod forwards nothing.
+func (b backendName) shutForward(ctx context.Context, sc scope, table dataplane.Table) []cluster.Problem {
+	if b != backendNftables || sc.pod {
+		return nil
+	}
+	var families []dataplane.Family
+	for _, fe := range table.Frontends {
+		if f := dataplane.FamilyOf(fe.Addr); !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	slices.Sort(families)
+	detail, mend := doctor.ShutForward(ctx, families...)
+	if detail == "" {
+		return nil
+	}
+	return []cluster.Problem{{Field: "--backend", Warning: true, Message: detail + ": " + mend}}
 }

@@ -52,6 +52,9 @@ func (f *fleet) planMember(ctx context.Context, name string, pods map[string][]*
 	args := strings.TrimSpace("--all-nodes " + arguments(fl))
 	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: f.source.description, Arguments: args}}
 	p, err := a.Plan(ctx, in)
+	if err == nil {
+		p.Problems = append(p.Problems, nf.backend.shutForward(ctx, sc, p.Table)...)
+	}
 	return memberPlan{name, nf.backend, p}, err
 }
 

@@ -127,6 +127,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 	if own, err := linkAddresses(); err == nil && !sc.pod {
 		p.Problems = append(p.Problems, located(balance.HiddenServers(p.Table, p.Objects.Services, own, servers()), in)...)
 	}
+	p.Problems = append(p.Problems, nf.backend.shutForward(cmd.Context(), sc, p.Table)...)
 	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why}, nil
 }
 

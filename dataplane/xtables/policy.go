@@ -20,22 +20,23 @@ func (s State) shut() int {
 	return n
 }
 
-// DropsForwarded reports whether the policy of the chain FORWARD is to drop, in
-// either engine and family, as Docker leaves it; the tool tells in which. Only
+// DropsForwarded returns, for each engine and each of the families, the tool that
+// says that the policy of the chain FORWARD is to drop, as Docker leaves it: only
 // rules in that chain let a packet pass then. An engine that cannot be read drops
 // nothing.
-func DropsForwarded(ctx context.Context) (Tool, bool) {
+func DropsForwarded(ctx context.Context, families ...dataplane.Family) []Tool {
+	var out []Tool
 	for _, e := range []Engine{NFT, Legacy} {
-		for _, f := range []dataplane.Family{dataplane.IPv4, dataplane.IPv6} {
+		for _, f := range families {
 			t := Tool{Engine: e, Family: f}
 			st, err := t.Save(ctx)
 			if err != nil || st.Tables[Filter] == nil {
 				continue
 			}
 			if base := st.Tables[Filter].Bases["FORWARD"]; base != nil && base.Policy == "DROP" {
-				return t, true
+				out = append(out, t)
 			}
 		}
 	}
-	return Tool{}, false
+	return out
 }
