@@ -93,7 +93,7 @@ func asLeft(ctx context.Context, src *sourceFlags, sc scope) (agent.Desired, err
 		return agent.Desired{}, err
 	}
 	in := agent.Input{Objects: kept}
-	node, err := src.agentNode(&in, fromObjects)
+	node, err := src.agentNode(&in, sc.sight(fromObjects))
 	if err != nil {
 		return agent.Desired{}, err
 	}
@@ -125,9 +125,15 @@ func asManifested(ctx context.Context, stdin io.Reader, src *sourceFlags, sc sco
 	if err := placeOnMembers(ctx, &in, src.node.value, sc); err != nil {
 		return agent.Desired{}, err
 	}
-	node, err := src.agentNode(&in, fromObjects)
+	node, err := src.agentNode(&in, sc.sight(fromObjects))
 	if err != nil {
 		return agent.Desired{}, err
+	}
+	if sc.pod { // its Pods are the node's, and are made there
+		if in.Objects.Pods, err = livePods(sc, in.Objects.Pods); err != nil {
+			return agent.Desired{}, err
+		}
+		return agent.Resolve(in, node, in.Objects.Pods), nil
 	}
 	living, problems, err := predictPods(ctx, src, sc, in, node)
 	if err != nil {

@@ -315,11 +315,7 @@ func checkOwner(dir string) error {
 
 // buildAgent wires the parts of one node together.
 func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*agent.Agent, error) {
-	from := fromKernel
-	if sc.pod {
-		from = fromPod
-	}
-	node, err := src.agentNode(in, from)
+	node, err := src.agentNode(in, sc.sight(fromKernel))
 	if err != nil {
 		return nil, err
 	}

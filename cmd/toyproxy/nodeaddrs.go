@@ -47,6 +47,14 @@ const (
 	fromPod
 )
 
+// sight is that of a command which on a node would have another one.
+func (sc scope) sight(onNode sight) sight {
+	if sc.pod {
+		return fromPod
+	}
+	return onNode
+}
+
 // registerAddrs adds the flag of commands that need not run on the node.
 func (f *sourceFlags) registerAddrs(cmd *cobra.Command) {
 	cmd.Flags().Var(&f.addrs, "node-addresses", "addresses that the node has (default: those of the Node object, else of this machine)")
