@@ -74,6 +74,22 @@ func checkEndpointAddr(path *field.Path, text string) (errs field.ErrorList) {
 	return errs
 }
 
+// checkPodAddr refuses besides those addresses that are no single Pod's. In an
+// EndpointSlice an API server lets them pass, and the endpoint alone is left out.
+func checkPodAddr(path *field.Path, text string) field.ErrorList {
+	errs := checkEndpointAddr(path, text)
+	if len(errs) > 0 {
+		return errs
+	}
+	switch addr, _ := netip.ParseAddr(text); {
+	case addr.IsMulticast():
+		return field.ErrorList{field.Invalid(path, text, "may not be a multicast address (224.0.0.0/4, ff00::/8): a Pod has an address of its own")}
+	case addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return field.ErrorList{field.Invalid(path, text, "may not be the broadcast address: a Pod has an address of its own")}
+	}
+	return nil
+}
+
 // checkPair validates a list of at most one address, or range, for each family.
 func checkPair[T any](path *field.Path, texts []string, parse func(*field.Path, string) (T, *field.Error), is4 func(T) bool) (errs field.ErrorList) {
 	var families []bool

@@ -31,6 +31,28 @@ func TestParseAddr(t *testing.T) {
 	}
 }
 
+// TestPodAddr: what no Pod can have is refused before anybody sends to it.
+func TestPodAddr(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"10.244.0.5", ""},
+		{"fd00:10:244::5", ""},
+		{"203.0.113.7", ""},
+		{"127.0.0.1", "loopback range"},
+		{"0.0.0.0", "unspecified"},
+		{"::", "unspecified"},
+		{"224.0.0.1", "link-local multicast range"},
+		{"239.1.1.1", "multicast address"},
+		{"ff05::1", "multicast address"},
+		{"255.255.255.255", "broadcast address"},
+		{"10.244.0.256", "valid IP address"},
+	} {
+		errs := checkPodAddr(field.NewPath("status", "podIPs").Index(0), tc.text)
+		if (len(errs) == 0) != (tc.want == "") || len(errs) > 1 || len(errs) == 1 && !strings.Contains(errs[0].Detail, tc.want) {
+			t.Errorf("%q: got %v, want %q", tc.text, errs, tc.want)
+		}
+	}
+}
+
 // TestTextOfAliasesIsBounded keeps a small file from becoming much JSON.
 func TestTextOfAliasesIsBounded(t *testing.T) {
 	text := tree{kind: stringValue, text: strings.Repeat("x", 1<<20)}

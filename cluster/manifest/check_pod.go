@@ -159,7 +159,7 @@ func checkPodStatus(s *corev1.PodStatus, path *field.Path) (errs field.ErrorList
 	texts := make([]string, len(s.PodIPs))
 	for i, ip := range s.PodIPs {
 		texts[i] = ip.IP
-		errs = append(errs, checkEndpointAddr(path.Child("podIPs").Index(i).Child("ip"), ip.IP)...)
+		errs = append(errs, checkPodAddr(path.Child("podIPs").Index(i).Child("ip"), ip.IP)...)
 	}
 	if len(errs) == 0 {
 		errs = checkPair(path.Child("podIPs"), texts, parseAddr, isIPv4)
