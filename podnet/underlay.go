@@ -82,46 +82,11 @@ func NewUnderlay(cfg UnderlayConfig) (*Underlay, error) {
 	cfg.MTU = node.cfg.MTU
 	cfg.Members = slices.SortedFunc(slices.Values(cfg.Members), func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	for i, m := range cfg.Members {
-		err = errors.Join(err, checkMember(m, cfg.Members[:i]))
+		for _, f := range m.Faults(cfg.Members[:i], nil) {
+			err = errors.Join(err, fmt.Errorf("Node %s: %s", m.Name, f.Message))
+		}
 	}
 	return &Underlay{cfg, node}, err
-}
-
-// checkMember reports what makes a node impossible beside those before it.
-func checkMember(m Member, before []Member) error {
-	if err := CheckNamespaceName(m.Name); err != nil {
-		return fmt.Errorf("Node %s: %w", m.Name, err)
-	}
-	var errs []error
-	fail := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("Node "+m.Name+": "+format, args...))
-	}
-	for _, a := range m.Addrs {
-		for _, r := range m.PodRanges {
-			if lan(a).Overlaps(r) {
-				fail("its address %s lies beside its Pod range %s: choose another address, outside of %s", a, r, lan(a))
-			}
-		}
-	}
-	for _, r := range m.PodRanges {
-		if _, ok := m.addr(dataplane.FamilyOf(r.Addr())); !ok {
-			fail("it has the Pod range %s and no %s address, so that no other Node would find the way: add one of type InternalIP to status.addresses",
-				r, dataplane.FamilyOf(r.Addr()))
-		}
-	}
-	for _, other := range before {
-		for _, a := range m.Addrs {
-			if slices.Contains(other.Addrs, a) {
-				fail("Node %s has the address %s too: choose another one", other.Name, a)
-			}
-		}
-		for _, r := range m.PodRanges {
-			if i := slices.IndexFunc(other.PodRanges, r.Overlaps); i >= 0 {
-				fail("Pod range %s overlaps %s of Node %s: choose another one in spec.podCIDRs", r, other.PodRanges[i], other.Name)
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // lan is the range of neighbours of an address on the wire.

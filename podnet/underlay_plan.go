@@ -86,6 +86,29 @@ func (u *Underlay) Nodes() ([]string, error) {
 	return out, nil
 }
 
+// Foreign are those of the names that are network namespaces which somebody else
+// has made, in their order.
+func (u *Underlay) Foreign(names []string) ([]string, error) {
+	asked := Underlay{u.cfg, u.node}
+	asked.cfg.Members = nil
+	for _, name := range names {
+		if CheckNamespaceName(name) == nil {
+			asked.cfg.Members = append(asked.cfg.Members, Member{Name: name})
+		}
+	}
+	f, err := asked.observe()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, m := range asked.cfg.Members {
+		if f.spaces[m.Name].file != absent && !f.owns(m.Name) {
+			out = append(out, m.Name)
+		}
+	}
+	return out, nil
+}
+
 // conflict reports what stands in the way and is not ours.
 func (u *Underlay) conflict(f wireFacts) error {
 	names := []string{wireSpace}

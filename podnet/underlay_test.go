@@ -341,11 +341,30 @@ func TestUnderlayRefuses(t *testing.T) {
 		{"Node b has the address", members("b 10.0.0.1", "c 10.0.0.1")},
 		{"overlaps 10.244.0.0/16 of Node b", members("b 10.0.0.1 10.244.0.0/16", "c 10.0.0.2 10.244.3.0/24")},
 		{"lies beside its Pod range", members("b 10.244.0.9 10.244.0.0/24")},
+		{"lies beside the Pod range 10.244.3.0/24 of Node b", members("b 10.0.0.1 10.244.3.0/24", "c 10.244.3.7 10.244.4.0/24")},
+		{"holds neighbours of the address 10.0.0.1 of Node b", members("b 10.0.0.1 10.244.3.0/24", "c 10.1.0.1 10.0.0.128/25")},
+		{"too small", members("b 10.0.0.1 10.244.3.0/31")},
 		{"no IPv6 address", members("b 10.0.0.1 10.244.0.0/24,fd00::/64")},
 		{"namespace name", []Member{{Name: "-x"}}},
 	} {
 		if _, err := NewUnderlay(UnderlayConfig{Members: tc.members}); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v: %v, want %q", tc.members, err, tc.want)
 		}
+	}
+}
+
+func TestMemberAmongServices(t *testing.T) {
+	services := prefixes("10.96.0.0/12")
+	for _, tc := range []struct{ member, field, want string }{
+		{"b 10.96.0.9 10.244.3.0/24", "status.addresses", "lies in the Service range 10.96.0.0/12"},
+		{"b 10.0.0.1 10.100.0.0/24", "spec.podCIDRs", "overlaps Pod range 10.100.0.0/24"},
+	} {
+		got := member(tc.member).Faults(nil, services)
+		if len(got) != 1 || got[0].Field != tc.field || !strings.Contains(got[0].Message, tc.want) {
+			t.Errorf("%s: %v, want %s: %q", tc.member, got, tc.field, tc.want)
+		}
+	}
+	if got := member("b 10.0.0.1 10.244.3.0/24").Faults(nil, services); len(got) > 0 {
+		t.Errorf("a good one: %v", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
-	"github.com/toyproxy/toyproxy/balance"
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/podnet"
@@ -103,11 +101,12 @@ func readFleet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (*fleet, err
 	if f.in, err = f.source.load(cmd.Context()); err != nil {
 		return nil, err
 	}
-	if !src.strict {
-		f.in = agent.KeepLastGood(f.in, kept, func(p *corev1.Pod) bool { return made[nameOf(p)] != "" })
+	members, err := f.choose(kept, made)
+	if err == nil {
+		keepAges(f.in.Objects.Services, earlier)
+		err = errors.Join(refuseNothing(f.in, f.source), f.join(members, made))
 	}
-	keepAges(f.in.Objects.Services, earlier)
-	if err := errors.Join(refuseNothing(f.in, f.source), f.join(made)); err != nil {
+	if err != nil {
 		printProblems(cmd.ErrOrStderr(), f.in.Problems)
 		return nil, err
 	}
@@ -142,25 +141,13 @@ func nameOf(p *corev1.Pod) types.NamespacedName {
 }
 
 // join makes the nodes of the Node objects, and places the Pods on them.
-func (f *fleet) join(at map[types.NamespacedName]string) error {
-	nodes := f.in.Objects.Nodes
-	if len(nodes) == 0 {
-		return exit(exitBadManifest, fmt.Errorf("%s has no Node object, so there is no node to make: write one for each, as examples/multi-node does, or leave --all-nodes out", f.source.description))
-	}
-	cfg := podnet.UnderlayConfig{StateDir: f.dir}
-	var errs []error
-	for _, n := range nodes {
-		m, err := memberOf(n)
-		errs = append(errs, err)
-		cfg.Members = append(cfg.Members, m)
-		f.names = append(f.names, n.Name)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return exit(exitBadManifest, err)
+func (f *fleet) join(members []podnet.Member, at map[types.NamespacedName]string) error {
+	for _, m := range members {
+		f.names = append(f.names, m.Name)
 	}
 	slices.Sort(f.names)
 	var err error
-	if f.wire, err = podnet.NewUnderlay(cfg); err != nil {
+	if f.wire, err = podnet.NewUnderlay(podnet.UnderlayConfig{StateDir: f.dir, Members: members}); err != nil {
 		return exit(exitBadManifest, err)
 	}
 	there, err := f.wire.Nodes()
@@ -169,33 +156,10 @@ func (f *fleet) join(at map[types.NamespacedName]string) error {
 	}
 	f.gone = slices.DeleteFunc(there, func(name string) bool { return slices.Contains(f.names, name) })
 	found := len(f.in.Problems)
+	f.in.Objects.Pods, f.in.Problems = withoutNamesakes(f.in.Objects.Pods, f.names, f.in.Problems)
 	f.in.Objects.Pods, f.in.Problems = agent.Spread(f.in.Objects.Pods, f.names, at, f.in.Problems)
 	located(f.in.Problems[found:], f.in)
 	return nil
-}
-
-// memberOf is the node of a Node object. Without an address, or without a range
-// for its Pods, the others could not reach it.
-func memberOf(n *corev1.Node) (podnet.Member, error) {
-	m := podnet.Member{Name: n.Name, Addrs: balance.PrimaryAddrs([]*corev1.Node{n}, n.Name)}
-	if len(m.Addrs) == 0 {
-		return m, fmt.Errorf("Node %s has no address: write one, status: {addresses: [{type: InternalIP, address: 192.168.60.11}]}", n.Name)
-	}
-	if len(n.Spec.PodCIDRs) == 0 {
-		return m, fmt.Errorf("Node %s has no range for its Pods: write one, spec: {podCIDRs: [10.244.1.0/24]}", n.Name)
-	}
-	for _, text := range n.Spec.PodCIDRs {
-		r, err := netip.ParsePrefix(text)
-		if err != nil {
-			return m, fmt.Errorf("Node %s: spec.podCIDRs: %w", n.Name, err)
-		}
-		m.PodRanges = append(m.PodRanges, r)
-	}
-	if !hasIPv6() {
-		m.PodRanges = onlyIPv4(m.PodRanges)
-		m.Addrs = slices.DeleteFunc(m.Addrs, netip.Addr.Is6)
-	}
-	return m, nil
 }
 
 // own are the Pods that a node makes.
