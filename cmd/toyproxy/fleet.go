@@ -243,6 +243,9 @@ func placeOnMembers(ctx context.Context, in *agent.Input, node string, sc scope)
 	for _, n := range in.Objects.Nodes {
 		wanted = append(wanted, n.Name)
 	}
+	if len(wanted) == 0 { // manifests that know no nodes are about the one that was named, as it is
+		wanted, in.Objects.Nodes = []string{node}, kept.Nodes
+	}
 	slices.Sort(wanted)
 	in.Objects.Pods, in.Problems = agent.Spread(in.Objects.Pods, wanted, at, in.Problems)
 	now := map[string][]*corev1.Pod{}
