@@ -176,7 +176,6 @@ func (s subject) measure(b *testing.B, n int) {
 	own, children := peaks()
 	say("peak memory", own, "MB")
 	say("peak memory of children", children, "MB")
-	s.measureChanges(b, l.Node, change, say)
 	if s.unchanged != nil {
 		start = time.Now()
 		l.Node.Do(func() {
@@ -186,6 +185,7 @@ func (s subject) measure(b *testing.B, n int) {
 		})
 		say("unchanged", time.Since(start).Seconds(), "s")
 	}
+	s.measureChanges(b, l.Node, change, say)
 	measureConnects(b, l, n, say)
 }
 
