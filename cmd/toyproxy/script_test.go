@@ -168,7 +168,7 @@ func nodeCommand(ts *testscript.TestScript, neg bool, args []string) {
 // dumps is everything toyproxy down has to leave as it was. The legacy engine
 // cannot take away an empty table that was used once: all are brought up first.
 const dumps = `
-for f in iptables ip6tables; do for t in nat filter; do $f-legacy -t $t -S >/dev/null 2>&1; done; done
+for f in iptables ip6tables; do for t in nat filter mangle; do $f-legacy -t $t -S >/dev/null 2>&1; done; done
 for e in nft legacy; do for f in iptables ip6tables; do
   command -v $f-$e-save >/dev/null || continue
   echo "== $f-$e"; $f-$e-save 2>/dev/null | sed 's/\[[0-9]*:[0-9]*\]//' | grep -v '^#'
