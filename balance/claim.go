@@ -61,12 +61,37 @@ func (l *Ledger) withdraw(a *account) {
 }
 
 // owner returns the claim that is given a frontend; the zero claim if there is
-// none.
+// none. Where the node port of an older Service answers already nobody is given
+// it: all claims that follow the first are younger still.
 func (l *Ledger) owner(key dataplane.Key) claim {
-	if list := l.claims[key]; len(list) > 0 {
-		return list[0]
+	list := l.claims[key]
+	if len(list) == 0 {
+		return claim{}
 	}
-	return claim{}
+	first := list[0]
+	if first.kind() == dataplane.ClusterIP || first.kind() == dataplane.NodePort {
+		return first
+	}
+	if np := l.shadows(key); np != nil && older(np.part.Service, first.service()) < 0 {
+		return claim{}
+	}
+	return first
+}
+
+// behind returns the keys whose owner depends on that of a node port: its port of
+// each of the node's addresses; none for what is no node port.
+func (l *Ledger) behind(key dataplane.Key) []dataplane.Key {
+	if !key.Addr.IsUnspecified() {
+		return nil
+	}
+	var out []dataplane.Key
+	for _, addr := range l.node.Addrs {
+		if dataplane.FamilyOf(addr) == dataplane.FamilyOf(key.Addr) {
+			key.Addr = addr
+			out = append(out, key)
+		}
+	}
+	return out
 }
 
 // Frontend returns the frontend of the table with that key. With Set it makes a
@@ -99,9 +124,12 @@ func (l *Ledger) Set(name string) (dataplane.EndpointSet, bool) {
 func (l *Ledger) problems(a *account) []cluster.Problem {
 	out := slices.Clone(a.part.Problems)
 	for i, fe := range a.part.Frontends {
-		if owner := l.owner(fe.Key); owner == (claim{a, i}) {
+		switch owner := l.owner(fe.Key); owner {
+		case claim{a, i}:
 			out = append(out, l.shadowed(a, fe)...)
-		} else {
+		case claim{}:
+			out = append(out, isNodePort(fe, a.part.Service, l.shadows(fe.Key).part.Service))
+		default:
 			out = append(out, notGiven(fe, a.part.Service, owner))
 		}
 	}
@@ -115,11 +143,9 @@ func (l *Ledger) shadowed(a *account, fe dataplane.Frontend) []cluster.Problem {
 		return nil
 	}
 	var out []cluster.Problem
-	for _, addr := range l.node.Addrs {
-		exact := fe.Key
-		exact.Addr = addr
+	for _, exact := range l.behind(fe.Key) {
 		owner := l.owner(exact)
-		if dataplane.FamilyOf(addr) != dataplane.FamilyOf(fe.Addr) || owner.of == nil || owner.of == a {
+		if owner.of == nil || owner.of == a {
 			continue
 		}
 		out = append(out, cluster.Problem{
@@ -138,6 +164,13 @@ func (l *Ledger) shadows(key dataplane.Key) *account {
 	}
 	key.Addr = anyAddr(dataplane.FamilyOf(key.Addr))
 	return l.owner(key).of
+}
+
+// isNodePort is the problem of a frontend where the node port of an older Service
+// answers.
+func isNodePort(fe dataplane.Frontend, loser, owner *corev1.Service) cluster.Problem {
+	return cluster.Problem{Object: refOf(loser), Field: fieldOf(loser, fe),
+		Message: fmt.Sprintf("%s is an address of this node with the node port of %s, which is older or first by name: choose another address or port", fe.Key, refOf(owner))}
 }
 
 // notGiven is the problem of a frontend that another Service has, or another

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/balance"
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -125,15 +126,54 @@ func TestDoorsOfOneServiceCollide(t *testing.T) {
 	equal(t, "problems", texts(problems), []string{"Service default/web: spec.ports: 0.0.0.0:30080/tcp occurs twice in this Service, the first is used: give each port its own number and protocol"})
 }
 
-// An external IP that is the node's own address goes before a node port there;
-// on the other addresses the node port answers.
-func TestNodePortIsShadowed(t *testing.T) {
-	a := named("a", "10.96.1.1", withNodePort(30080))
-	b := named("b", "10.96.1.2", withExternal(places["N1"]), func(s *corev1.Service) { s.Spec.Ports[0].Port = 30080 })
-	table, problems := balance.Join(openNode(), []balance.Part{
-		balance.MakePart(openNode(), a, pods("a@n1")), balance.MakePart(openNode(), b, pods("b@n1")),
-	})
-	checkFlows(t, table, "E N1:30080 = {b:80} +m", "E N2:30080 = {a:80} +m")
-	equal(t, "problems", texts(problems), []string{"warning: Service default/a: spec.ports[0].nodePort: " +
-		"node port 30080 does not answer on 192.168.0.2:30080/tcp, which Service default/b has as its ExternalIP: choose another node port"})
+// An external IP that is the node's own address goes before a node port there if
+// its Service is older; on the other addresses the node port answers. If it is
+// younger it is not given, and the node port answers everywhere.
+func TestNodePortAndAddressOfNode(t *testing.T) {
+	a := named("a", "10.96.1.1", withNodePort(30080), born(2025))
+	for _, tc := range []struct {
+		name    string
+		edits   []func(*corev1.Service)
+		flow    string
+		problem string
+	}{
+		{"older", []func(*corev1.Service){withExternal(places["N1"]), born(2024)}, "E N1:30080 = {b:80} +m",
+			"warning: Service default/a: spec.ports[0].nodePort: node port 30080 does not answer on 192.168.0.2:30080/tcp, which Service default/b has as its ExternalIP: choose another node port"},
+		{"younger", []func(*corev1.Service){withExternal("198.51.100.9", places["N1"]), born(2026)}, "E N1:30080 = {a:80} +m",
+			"Service default/b: spec.externalIPs[1]: 192.168.0.2:30080/tcp is an address of this node with the node port of Service default/a, which is older or first by name: choose another address or port"},
+		{"younger balancer", []func(*corev1.Service){withBalancer(places["N1"]), born(2026)}, "E N1:30080 = {a:80} +m",
+			"Service default/b: status.loadBalancer.ingress[0].ip: 192.168.0.2:30080/tcp is an address of this node with the node port of Service default/a, which is older or first by name: choose another address or port"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := named("b", "10.96.1.2", append(tc.edits, func(s *corev1.Service) { s.Spec.Ports[0].Port = 30080 })...)
+			table, problems := balance.Join(openNode(), []balance.Part{
+				balance.MakePart(openNode(), a, pods("a@n1")), balance.MakePart(openNode(), b, pods("b@n1")),
+			})
+			checkFlows(t, table, tc.flow, "E N2:30080 = {a:80} +m")
+			equal(t, "problems", texts(problems), []string{tc.problem})
+		})
+	}
+}
+
+// What a node port takes from a younger Service that one has again when the node
+// port goes, in one change with it; and whose node port it is, it is told.
+func TestLedgerPassesOnNodePorts(t *testing.T) {
+	n := openNode()
+	part := func(svc *corev1.Service) balance.Part { return balance.MakePart(n, svc, pods("a@n1")) }
+	np := named("np", "10.96.1.1", withNodePort(80), born(2024))
+	young := named("y", "10.96.1.2", withExternal(places["N1"]), born(2025))
+	l := balance.NewLedger(n, []balance.Part{part(young)})
+	d, _ := l.Update([]balance.Part{part(np)}, nil)
+	equal(t, "before the node port", keysOf(d.Before), []string{"10.96.1.2:80/tcp", "192.168.0.2:80/tcp"})
+	equal(t, "after it came", keysOf(d.After), []string{"0.0.0.0:80/tcp", "10.96.1.1:80/tcp", "10.96.1.2:80/tcp"})
+	older := named("older", "10.96.1.3", withNodePort(80), born(2023))
+	_, told := l.Update([]balance.Part{part(older)}, nil)
+	equal(t, "told of another node port", told, []types.NamespacedName{nameIn("np"), nameIn("older"), nameIn("y")})
+	if got := texts(l.ProblemsOf(nameIn("y"))); len(got) != 1 || !strings.Contains(got[0], "the node port of Service default/older,") {
+		t.Errorf("problems: %v", got)
+	}
+	l.Update(nil, []types.NamespacedName{nameIn("older")})
+	d, told = l.Update(nil, []types.NamespacedName{nameIn("np")})
+	equal(t, "after it went", keysOf(d.After), []string{"10.96.1.2:80/tcp", "192.168.0.2:80/tcp"})
+	equal(t, "told", told, []types.NamespacedName{nameIn("np"), nameIn("y")})
 }

@@ -19,9 +19,10 @@ import (
 //
 // A frontend that two Services claim, through whatever doors, belongs to the
 // older Service (creationTimestamp, then namespace and name), but that a ClusterIP
-// goes before all other doors; the claim of the
-// other is a problem, changes nothing else of it, and is served as soon as the
-// older one does not claim it any more.
+// goes before all other doors. A node port is a claim to that port of all the
+// node's addresses, so that no younger Service is given one of them as an external
+// or load balancer's address. The claim of the other is a problem, changes nothing
+// else of it, and is served as soon as the older one does not claim it any more.
 //
 // The parts have to be made for the ledger's node; when a fact about the node
 // changes, make them anew and begin a new ledger. It is not safe for concurrent
@@ -119,7 +120,7 @@ func (l *Ledger) ProblemsOf(name types.NamespacedName) []cluster.Problem {
 func (l *Ledger) settle(a *account) share {
 	kept := make([]dataplane.Frontend, 0, len(a.part.Frontends))
 	for i, fe := range a.part.Frontends {
-		if l.claims[fe.Key][0] == (claim{a, i}) {
+		if l.owner(fe.Key) == (claim{a, i}) {
 			kept = append(kept, fe)
 		}
 	}
@@ -177,9 +178,17 @@ func (u *update) remove(name types.NamespacedName) {
 func (u *update) touch(a *account) {
 	u.touched[a] = true
 	for _, fe := range a.part.Frontends {
-		if _, known := u.had[fe.Key]; !known {
-			u.had[fe.Key] = u.owner(fe.Key).of
+		u.note(fe.Key)
+		for _, key := range u.behind(fe.Key) {
+			u.note(key)
 		}
+	}
+}
+
+// note keeps who had a frontend before the change.
+func (u *update) note(key dataplane.Key) {
+	if _, known := u.had[key]; !known {
+		u.had[key] = u.owner(key).of
 	}
 }
 
@@ -192,8 +201,10 @@ func (u *update) settle() (dataplane.Delta, []types.NamespacedName) {
 		}
 		if has := u.owner(key).of; has != had {
 			u.passOn(had, has)
-			for _, c := range u.claims[key] { // those who have it not are told who does
-				told[c.of.part.name()] = true
+			for _, k := range append(u.behind(key), key) {
+				for _, c := range u.claims[k] { // those who have it not are told who does
+					told[c.of.part.name()] = true
+				}
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -24,7 +25,7 @@ func nameIn(name string) types.NamespacedName {
 // frontends, then the next one what is left.
 func bruteForce(n balance.Node, parts map[string]balance.Part) dataplane.Table {
 	table, _ := balance.Join(n, nil)
-	taken, used := map[dataplane.Key]bool{}, map[string]bool{}
+	taken, used := map[dataplane.Key]string{}, map[string]bool{}
 	var order []balance.Part
 	born := func(p balance.Part) int64 {
 		if p.Service.CreationTimestamp.IsZero() {
@@ -39,8 +40,13 @@ func bruteForce(n balance.Node, parts map[string]balance.Part) dataplane.Table {
 		turn := len(order) < len(byAge)
 		order = append(order, p)
 		for _, fe := range p.Frontends {
-			if (fe.Kind == dataplane.ClusterIP) == turn && !taken[fe.Key] {
-				taken[fe.Key] = true
+			port := fe.Key // the node port that answers there, perhaps an older one's
+			if slices.Contains(table.Node.Addrs, fe.Addr) && fe.Kind != dataplane.ClusterIP {
+				port.Addr = map[bool]netip.Addr{true: netip.IPv4Unspecified(), false: netip.IPv6Unspecified()}[fe.Addr.Is4()]
+			}
+			free := taken[fe.Key] == "" && (taken[port] == "" || taken[port] == p.Service.Name)
+			if (fe.Kind == dataplane.ClusterIP) == turn && free {
+				taken[fe.Key] = p.Service.Name
 				table.Frontends = append(table.Frontends, fe)
 				for _, r := range fe.Routes {
 					used[r.Set] = true
