@@ -218,6 +218,10 @@ var cases = []struct {
 		"because spec.selector of Service default/byhand (-:102): it has no selector, and no IPv4 EndpointSlice has the label kubernetes.io/service-name=byhand"}},
 	{"a Pod itself", "10.244.0.11:8080", "client", []string{"UNTOUCHED", "because 10.244.0.11 is the address of Pod default/web-1 itself"}},
 	{"the node itself", "192.0.2.1:22", "198.51.100.9", []string{"UNTOUCHED", "because spec.ports of Service default/door (-:91): its node port is 30080/tcp, not 22/tcp"}},
+	{"a node port on loopback", "127.0.0.1:30080", "node", []string{"UNTOUCHED",
+		"because spec.ports[0].nodePort of Service default/door (-:91): node ports do not answer on loopback addresses, unless --nodeport-addresses asks for it: dial 192.0.2.1:30080"}},
+	{"loopback", "127.0.0.1:22", "node", []string{"UNTOUCHED", "because 127.0.0.1 is a loopback address, where no Service answers"}},
+	{"loopback of a Pod", "127.0.0.1:30080", "client", []string{"UNTOUCHED", "because 127.0.0.1 is the loopback address of Pod default/client itself"}},
 	{"anywhere else", "198.51.100.1:80", "client", []string{"UNTOUCHED", "because no Service has the address 198.51.100.1"}},
 }
 
@@ -255,6 +259,12 @@ func TestMistakes(t *testing.T) {
 		{"svc/web:https", "", `port "https" of Service default/web not found: it has 80/tcp (http) and 53/udp (dns)`, explain.ErrNotFound},
 		{"svc/web", "clinet", "Pod default/clinet not found: is it default/client?", explain.ErrNotFound},
 		{"web", "", `target "web" not understood: write 10.96.0.10:80, [fd00::a]:53/udp, svc/NAME or svc/NAME:PORT`, explain.ErrSyntax},
+		{"web", "", `or svc/NAME:PORT: is it svc/web?`, explain.ErrSyntax},
+		{"default/web", "", `target "default/web" not understood: write 10.96.0.10:80, [fd00::a]:53/udp, svc/NAME or svc/NAME:PORT: is it svc/web?`, explain.ErrSyntax},
+		{"default/web:http", "", `: is it svc/web:http?`, explain.ErrSyntax},
+		{"10.96.0.10:0", "", `target "10.96.0.10:0" not understood`, explain.ErrSyntax},
+		{"nobody/web", "", `target "nobody/web" not understood`, explain.ErrSyntax},
+		{"pod/client", "", `target "pod/client" not understood: write 10.96.0.10:80, [fd00::a]:53/udp, svc/NAME or svc/NAME:PORT; a Pod is no target but who sends: --from client`, explain.ErrSyntax},
 		{"10.96.0.10:80/icmp", "", `protocol "icmp" not understood: write /tcp, /udp or /sctp`, explain.ErrSyntax},
 		{"10.96.0.10", "", "a port is needed, as in 10.96.0.10:80; it has 80/tcp (default/web:http) and 53/udp (default/web:dns)", explain.ErrSyntax},
 		{"svc/web", "2001:db8::1", "source 2001:db8::1 not understood: the target is an IPv4 address", explain.ErrSyntax},

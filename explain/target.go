@@ -48,19 +48,50 @@ func (s State) Target(text, namespace string, family dataplane.Family) (Target, 
 		}
 	}
 	address, protocol, err := cutProtocol(text)
-	if err != nil {
+	switch _, isAddress := addressIn(address); {
+	case !isAddress:
+		return Target{}, fmt.Errorf("target %q %w: write 10.96.0.10:80, [fd00::a]:53/udp, svc/NAME or svc/NAME:PORT%s", text, ErrSyntax, s.meant(text, namespace))
+	case err != nil:
 		return Target{}, err
 	}
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Port() > 0 {
 		return Target{Key: dataplane.Key{Addr: at.Addr().Unmap(), Protocol: protocol, Port: at.Port()}, Port: -1}, nil
 	}
-	if a, err := netip.ParseAddr(strings.Trim(address, "[]")); err == nil {
-		return s.onlyPort(a.Unmap())
-	}
-	return Target{}, fmt.Errorf("target %q %w: write 10.96.0.10:80, [fd00::a]:53/udp, svc/NAME or svc/NAME:PORT", text, ErrSyntax)
+	a, _ := addressIn(address)
+	return s.onlyPort(a)
 }
 
-// cutProtocol takes "/udp" off; without it the protocol is TCP.
+// addressIn reads an address, with or without a port.
+func addressIn(text string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(text); err == nil && at.Port() > 0 {
+		return at.Addr().Unmap(), true
+	}
+	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return a.Unmap(), err == nil
+}
+
+// meant guesses what somebody wanted who wrote the name of an object and not what
+// it is; empty when nobody knows.
+func (s State) meant(text, namespace string) string {
+	kind, name, cut := strings.Cut(text, "/")
+	if cut && slices.Contains([]string{"pod", "pods", "po"}, kind) {
+		return "; a Pod is no target but who sends: --from " + quote(name)
+	}
+	if !cut {
+		kind, name = namespace, text
+	}
+	bare, _, _ := strings.Cut(name, ":")
+	switch {
+	case s.service(kind, bare) == nil:
+		return ""
+	case kind != namespace:
+		return fmt.Sprintf(": is it svc/%s -n %s?", name, kind)
+	}
+	return fmt.Sprintf(": is it svc/%s?", name)
+}
+
+// cutProtocol takes "/udp" off; without it the protocol is TCP. What is before it
+// is returned also when the protocol is none.
 func cutProtocol(text string) (string, dataplane.Protocol, error) {
 	rest, name, given := strings.Cut(text, "/")
 	if !given {
@@ -71,7 +102,7 @@ func cutProtocol(text string) (string, dataplane.Protocol, error) {
 			return rest, p, nil
 		}
 	}
-	return "", 0, fmt.Errorf("protocol %q %w: write /tcp, /udp or /sctp", name, ErrSyntax)
+	return rest, 0, fmt.Errorf("protocol %q %w: write /tcp, /udp or /sctp", name, ErrSyntax)
 }
 
 // onlyPort is the target of an address without a port, if there is no doubt.

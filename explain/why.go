@@ -134,6 +134,9 @@ func (s State) becauseNone(to Target, p dataplane.Packet) []Cause {
 	if out := s.otherPorts(p); out != nil {
 		return out
 	}
+	if p.Addr.IsLoopback() {
+		return []Cause{s.becauseLoopback(p)}
+	}
 	if out := s.claimants(p.Addr); out != nil {
 		return out
 	}
@@ -147,6 +150,26 @@ func (s State) becauseNone(to Target, p dataplane.Packet) []Cause {
 		return []Cause{{Text: fmt.Sprintf("%s is an address of the node, and no NodePort has port %d/%s: what listens there is a process of the node", p.Addr, p.Port, p.Protocol)}}
 	}
 	return []Cause{{Text: fmt.Sprintf("no Service has the address %s", p.Addr)}}
+}
+
+// becauseLoopback: no node port answers on an address of loopback that nobody has
+// asked for, and every Pod has a loopback of its own.
+func (s State) becauseLoopback(p dataplane.Packet) Cause {
+	if pod := s.podAt(p.Src); pod != nil {
+		return Cause{Text: fmt.Sprintf("%s is the loopback address of %s itself, from which no packet comes out: what listens there is a process of the Pod", p.Addr, podName(pod))}
+	}
+	for _, fe := range s.Table.Frontends {
+		svc, port := s.origin(fe)
+		if fe.Kind != dataplane.NodePort || fe.Port != p.Port || fe.Protocol != p.Protocol || dataplane.FamilyOf(fe.Addr) != dataplane.FamilyOf(p.Addr) || svc == nil {
+			continue
+		}
+		at := "another address of the node"
+		if i := slices.IndexFunc(s.Table.Node.Addrs, func(a netip.Addr) bool { return dataplane.FamilyOf(a) == dataplane.FamilyOf(p.Addr) }); i >= 0 {
+			at = netip.AddrPortFrom(s.Table.Node.Addrs[i], p.Port).String()
+		}
+		return s.cause(svc, fmt.Sprintf("node ports do not answer on loopback addresses, unless --nodeport-addresses asks for it: dial %s", at), fmt.Sprintf("spec.ports[%d].nodePort", port))
+	}
+	return Cause{Text: fmt.Sprintf("%s is a loopback address, where no Service answers: what listens there is a process of the node", p.Addr)}
 }
 
 // otherPorts: the address is some Service's, the port or the protocol is not.
