@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -71,7 +72,10 @@ func ours(name string, backend dataplane.Backend, rounds int, needs ...lab.Featu
 	return subject{name: name, needs: needs, rounds: rounds,
 		load: func(b *testing.B, n int) (func(int), error) {
 			table := services(n)
-			follower := follow(backend)
+			follower := dataplane.Follow(backend)
+			if c, ok := follower.(io.Closer); ok {
+				b.Cleanup(func() { _ = c.Close() })
+			}
 			plan, err := follower.Plan(b.Context(), table)
 			if err == nil {
 				err = plan.Apply(b.Context())
@@ -85,13 +89,6 @@ func ours(name string, backend dataplane.Backend, rounds int, needs ...lab.Featu
 			}
 			return err
 		}}
-}
-
-func follow(backend dataplane.Backend) dataplane.Follower {
-	if b, ok := backend.(dataplane.Incremental); ok {
-		return b.Follow()
-	}
-	return nil
 }
 
 // oneChange moves one endpoint of the Service in the middle.
