@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -70,7 +71,7 @@ func (k *kernel) setNames(ctx context.Context) (map[string]bool, error) {
 		}
 		return attributes(body[nl.SizeofNfgenmsg:], func(kind uint16, value []byte) {
 			if kind == nl.IPSET_ATTR_SETNAME {
-				names[nl.BytesToString(value)] = true
+				names[nameOf(value)] = true
 			}
 		})
 	})
@@ -269,22 +270,28 @@ func (h *heldSet) decodeMessage(body []byte) error {
 // eachAttribute calls f with the type and the value of each attribute, and stops
 // at the first error.
 func eachAttribute(b []byte, f func(typ int, value []byte) error) error {
-	attrs, err := nl.ParseRouteAttr(b)
-	if err != nil {
-		return fmt.Errorf("attributes: %w", err)
-	}
-	for _, a := range attrs {
-		if err := f(int(a.Attr.Type&nl.NLA_TYPE_MASK), a.Value); err != nil {
-			return err
+	var first error
+	err := attributes(b, func(kind uint16, value []byte) {
+		if first == nil {
+			first = f(int(kind), value)
 		}
+	})
+	if first != nil {
+		return first
 	}
-	return nil
+	return err
+}
+
+// nameOf reads a text that ends with a zero byte, or with the attribute.
+func nameOf(value []byte) string {
+	text, _, _ := bytes.Cut(value, []byte{0})
+	return string(text)
 }
 
 func (h *heldSet) decode(typ int, value []byte) error {
 	switch typ {
 	case nl.IPSET_ATTR_TYPENAME:
-		h.typeName = nl.BytesToString(value)
+		h.typeName = nameOf(value)
 	case nl.IPSET_ATTR_DATA:
 		return eachAttribute(value, func(typ int, v []byte) error {
 			if typ == nl.IPSET_ATTR_MAXELEM && len(v) == 4 {
