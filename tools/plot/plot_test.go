@@ -47,7 +47,7 @@ func TestPlot(t *testing.T) {
 			lines++
 		}
 	}
-	if lines != 3 { // load of two subjects, the ratio of one
+	if lines != 3 { // load of two subjects, connections of one
 		t.Errorf("%d lines are drawn, want 3", lines)
 	}
 }
