@@ -2,10 +2,13 @@ package conformance
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -262,4 +265,57 @@ func TestRewrittenSource(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSameTuple proves that a connection to a Service and one to its endpoint
+// itself, from one port of one client, live beside each other (kubernetes#90042).
+// IPVS cannot do it: it takes the answers of both for the Service's, whatever rules
+// there are. There the Service has to answer, and the other is looked at only.
+func TestSameTuple(t *testing.T) {
+	onBackends(t, 2, func(t *testing.T, s *stage, b backend) {
+		s.Pod(2).Serve(dataplane.TCP, 9000)
+		s.load(portsAt(1, func(int) []int { return []int{2} }))
+		direct := s.dialFrom(s.Pod(1), 40001, "10.244.0.12:9000")
+		for range 3 {
+			o := lab.Probe(s.Pod(1), dataplane.TCP, netip.AddrPortFrom(numbered(0), 80), lab.Options{Source: 40001})
+			if o.Fate != lab.OK || o.Took > 900*time.Millisecond {
+				t.Errorf("by the Service, from the port of an open connection to its endpoint: %s after %s", o, o.Took)
+			}
+		}
+		if _, err := direct.Write([]byte("still there?")); err != nil {
+			t.Errorf("the connection to the endpoint: %v", err)
+		}
+		words := make([]byte, 12)
+		_, err := io.ReadFull(direct, words)
+		switch {
+		case err == nil && string(words) == "still there?":
+		case b.name == "ipvs":
+			t.Logf("the connection to the endpoint hangs, as IPVS has it: %v", err)
+		default:
+			t.Errorf("the connection to the endpoint: %q, %v", words, err)
+		}
+	})
+}
+
+// dialFrom opens a connection from a port that others may use as well, and reads
+// its greeting.
+func (s *stage) dialFrom(h *lab.Host, port int, to string) net.Conn {
+	s.t.Helper()
+	dialer := net.Dialer{Timeout: 3 * time.Second, LocalAddr: &net.TCPAddr{Port: port}, Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) })
+	}}
+	var conn net.Conn
+	var err error
+	h.Do(func() { conn, err = dialer.Dial("tcp", to) })
+	if err == nil {
+		s.t.Cleanup(func() { conn.Close() })
+		err = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	}
+	if err == nil {
+		_, err = conn.Read(make([]byte, 256))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
 }
