@@ -22,7 +22,7 @@ const probePatience = 1500 * time.Millisecond
 // probe dials a target once as the sender would, and returns what became of it.
 func (q *question) probe(ctx context.Context, d agent.Desired, to dataplane.Key, from explain.From) (explain.Verdict, error) {
 	if to.Protocol == dataplane.SCTP {
-		return "", errors.New("probe by sctp: not implemented; leave --probe out")
+		return "", errors.New("only tcp and udp can be probed, not sctp: leave --probe out to see the path alone")
 	}
 	if from.In == "" { // the node, or the Pod in whose namespace this process is
 		return dial(ctx, to), nil

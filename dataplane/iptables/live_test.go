@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
@@ -29,29 +27,14 @@ func TestWalkLive(t *testing.T) {
 				if fe.Addr.Is6() {
 					p.Src = netip.MustParseAddr("2001:db8::7")
 				}
-				checkLive(t, b, table, p.On(table.Node))
+				tables.CheckLive(t, b, table, p.On(table.Node))
 				p.Port++
 				p.In = ""
-				checkLive(t, b, table, p.On(table.Node))
+				tables.CheckLive(t, b, table, p.On(table.Node))
 			}
 			converge(t, b, table)
 		})
 	})
-}
-
-func checkLive(t *testing.T, b *Backend, table dataplane.Table, p dataplane.Packet) {
-	t.Helper()
-	rendered, err := b.Walk(table, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := b.WalkLive(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(rendered, live, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
-		t.Fatalf("to %s, rendered and live:\n%s", p.Key, diff)
-	}
 }
 
 // TestWalkDrift proves that a live walk goes where the kernel's packets go after
