@@ -173,11 +173,7 @@ func TestUsedPorts(t *testing.T) {
 // TestKeepAlive proves that connections outlive the scale-down of the Service
 // that they came by (fault 65).
 func TestKeepAlive(t *testing.T) {
-	onBackends(t, 3, func(t *testing.T, s *stage, b backend) {
-		if b.cuts {
-			t.Logf("backend %s cuts open connections; see TestEstablished", b.name)
-			return
-		}
+	onBackends(t, 3, func(t *testing.T, s *stage, _ backend) {
 		for _, p := range s.Pods[1:] {
 			p.Serve(dataplane.TCP, 9000)
 		}
