@@ -30,8 +30,6 @@ type backend struct {
 	persists bool
 	// clients is how many clients of two endpoints affinity has to hold.
 	clients int
-	// doors: it serves NodePorts, external and load-balancer addresses.
-	doors bool
 	// loopback: node ports may answer on 127.0.0.1. IPVS sends nothing on that comes
 	// from there.
 	loopback bool
@@ -41,10 +39,10 @@ type backend struct {
 // along, in the engine that it finds.
 func backends() []backend {
 	return []backend{
-		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 600, true, true},
-		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 600, true, true},
-		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, true, true},
-		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, true, false},
+		{"iptables-nft", []lab.Feature{lab.IptablesNFT}, withIptables(xtables.NFT), false, false, 600, true},
+		{"iptables-legacy", []lab.Feature{lab.IptablesLegacy}, withIptables(xtables.Legacy), false, false, 600, true},
+		{"nftables", []lab.Feature{lab.Nftables}, withNftables, false, false, 600, true},
+		{"ipvs", []lab.Feature{lab.IPVS, lab.IPSet}, withIPVS, true, true, 240, false},
 	}
 }
 

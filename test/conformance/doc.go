@@ -19,7 +19,7 @@
 // # Files
 //
 //	-- options --     lines "rows ROW…" (those of rows.txt that it shows), "pods N",
-//	                  "second node", "needs sctp", "one family", "all doors"
+//	                  "second node", "needs sctp", "one family"
 //	                  (NodePorts, external and load-balancer addresses),
 //	                  "address HOST LINK ADDRESS" (one more, in both families)
 //	-- servers --     lines "HOST… PROTOCOL PORT…": the echo servers that run

@@ -197,10 +197,6 @@ func TestKeepAlive(t *testing.T) {
 // for a moment, to clients outside or to the node itself (fault 69).
 func TestSourceRangesStayShut(t *testing.T) {
 	onBackends(t, 3, func(t *testing.T, s *stage, b backend) {
-		if !b.doors {
-			t.Logf("%s by %s yet", notServed, b.name)
-			return
-		}
 		for _, p := range s.Pods[1:] {
 			p.Serve(dataplane.TCP, 9000)
 		}

@@ -22,9 +22,6 @@ const (
 	notHere verdict = "not here"
 	passed  verdict = "ok"
 	failed  verdict = "FAIL"
-	// notServed: the backend does not have the scenario's doors. It is no skip,
-	// which would say that the kernel lacks something.
-	notServed verdict = "not served"
 )
 
 func verdictOf(t *testing.T) verdict {
@@ -157,8 +154,8 @@ func matrixText(scenarios []scenario, cells []cell, differ int) string {
 		}
 		fmt.Fprintf(&out, "%s", s.shows)
 	}
-	fmt.Fprintf(&out, "\nconformance: %d scenarios x %d backends: %d ok, %d failed, %d not served, %d not here; %d flows; differences between backends: %d",
-		len(scenarios), len(backends()), counts[passed], counts[failed], counts[notServed], counts[notHere], flows, differ)
+	fmt.Fprintf(&out, "\nconformance: %d scenarios x %d backends: %d ok, %d failed, %d not here; %d flows; differences between backends: %d",
+		len(scenarios), len(backends()), counts[passed], counts[failed], counts[notHere], flows, differ)
 	return out.String()
 }
 

@@ -24,7 +24,6 @@ type scenario struct {
 	second    bool
 	sctp      bool
 	oneFamily bool
-	doors     bool
 	addrs     []ownAddr
 	servers   []server
 	steps     []step
@@ -102,8 +101,6 @@ func (s *scenario) parseOptions(text string) error {
 			s.sctp = true
 		case line == "one family":
 			s.oneFamily = true
-		case line == "all doors":
-			s.doors = true
 		case key == "rows":
 			s.rows = append(s.rows, strings.Fields(value)...)
 		case key == "pods":
