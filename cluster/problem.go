@@ -18,6 +18,12 @@ const (
 	EndpointSlice Kind = "EndpointSlice"
 	Node          Kind = "Node"
 	Namespace     Kind = "Namespace"
+	ConfigMap     Kind = "ConfigMap"
+	Secret        Kind = "Secret"
+	Deployment    Kind = "Deployment"
+	ReplicaSet    Kind = "ReplicaSet"
+	StatefulSet   Kind = "StatefulSet"
+	DaemonSet     Kind = "DaemonSet"
 )
 
 // Ref names one object.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,6 +20,12 @@ type Objects struct {
 	EndpointSlices []*discoveryv1.EndpointSlice
 	Nodes          []*corev1.Node
 	Namespaces     []*corev1.Namespace
+	ConfigMaps     []*corev1.ConfigMap
+	Secrets        []*corev1.Secret
+	Deployments    []*appsv1.Deployment
+	ReplicaSets    []*appsv1.ReplicaSet
+	StatefulSets   []*appsv1.StatefulSet
+	DaemonSets     []*appsv1.DaemonSet
 }
 
 // Event is one object that came, changed or went. Old is nil for what came,
@@ -80,6 +87,12 @@ func (o Objects) byRef() map[Ref]metav1.Object {
 	put(m, EndpointSlice, o.EndpointSlices)
 	put(m, Node, o.Nodes)
 	put(m, Namespace, o.Namespaces)
+	put(m, ConfigMap, o.ConfigMaps)
+	put(m, Secret, o.Secrets)
+	put(m, Deployment, o.Deployments)
+	put(m, ReplicaSet, o.ReplicaSets)
+	put(m, StatefulSet, o.StatefulSets)
+	put(m, DaemonSet, o.DaemonSets)
 	return m
 }
 
@@ -101,5 +114,17 @@ func (o *Objects) add(obj metav1.Object) {
 		o.Nodes = append(o.Nodes, obj)
 	case *corev1.Namespace:
 		o.Namespaces = append(o.Namespaces, obj)
+	case *corev1.ConfigMap:
+		o.ConfigMaps = append(o.ConfigMaps, obj)
+	case *corev1.Secret:
+		o.Secrets = append(o.Secrets, obj)
+	case *appsv1.Deployment:
+		o.Deployments = append(o.Deployments, obj)
+	case *appsv1.ReplicaSet:
+		o.ReplicaSets = append(o.ReplicaSets, obj)
+	case *appsv1.StatefulSet:
+		o.StatefulSets = append(o.StatefulSets, obj)
+	case *appsv1.DaemonSet:
+		o.DaemonSets = append(o.DaemonSets, obj)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -63,6 +64,35 @@ func (d Dir[T]) Save(obj T) (changed bool, err error) {
 		}
 	}
 	return true, WriteFile(path, data)
+}
+
+// Update reads the object of that name, changes it by a function, and
+// saves what it returns, if it says so: nobody else who uses Update comes between.
+// Without an object, or with a damaged one, exists is false and old is empty.
+func (d Dir[T]) Update(name types.NamespacedName, change func(old T, exists bool) (next T, write bool)) error {
+	if err := os.MkdirAll(d.path, 0o755); err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	f, err := os.Open(d.path)
+	if err != nil {
+		return fmt.Errorf("state directory: %w", err)
+	}
+	defer f.Close() // unlocks
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock of the state directory %s: %w", d.path, err)
+	}
+	obj, err := d.Load(name)
+	exists := err == nil
+	var corrupt *CorruptError
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &corrupt) {
+		return err
+	}
+	next, write := change(obj, exists)
+	if !write {
+		return nil
+	}
+	_, err = d.Save(next)
+	return err
 }
 
 // Load returns the object of that name. A missing one gives an error that

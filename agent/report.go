@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/toyproxy/toyproxy/balance"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// Cause is what made a pass of Run necessary.
+type Cause string
+
+// The causes of a pass.
+const (
+	// Started: the first pass of a process.
+	Started Cause = "start"
+	// ObjectsChanged: manifests, or objects that a command changed.
+	ObjectsChanged Cause = "objects"
+	// PodsChanged: a Pod came, went, or has another status.
+	PodsChanged Cause = "pods"
+	// KernelChanged: the kernel told that somebody changed it.
+	KernelChanged Cause = "kernel"
+	// AuditDue: the sync period is over.
+	AuditDue Cause = "audit"
+	// Retried: an earlier pass failed.
+	Retried Cause = "retry"
+	// Reloaded: SIGHUP, or the configuration changed.
+	Reloaded Cause = "reload"
+)
+
+// Report is what one pass of Run did: a value for those who count and tell.
+type Report struct {
+	Started time.Time
+	Took    time.Duration
+	Causes  []Cause
+	// Whole says that the kernel was compared with all of the table.
+	Whole bool
+	// Changes are those written to the kernel for changed objects.
+	Changes []dataplane.Change
+	// Drift is what an audit found wrong in the kernel: what others had changed.
+	Drift []dataplane.Change
+	// Flows is how many tracked flows were stale.
+	Flows int
+	// Err says what failed; it is tried again. Nil: the kernel is as it is to be,
+	// Drift repaired.
+	Err error
+	// Oldest is when the oldest change of objects was noticed that this pass put
+	// in force; zero when there was none.
+	Oldest time.Time
+	// Services, Frontends, Endpoints and Pods are how many there are.
+	Services, Frontends, Endpoints, Pods int
+	// Restarts is how often containers of living Pods were started again, in all.
+	Restarts int
+	// Checks are what load balancers are to be told, Problems all that is wrong with
+	// the input now.
+	Checks   []balance.HealthCheck
+	Problems []cluster.Problem
+}
+
+// Observer is told of every pass of Run, by the goroutine that made it: it must
+// not block.
+type Observer interface {
+	Observe(Report)
+}
