@@ -17,16 +17,22 @@ import (
 // need. Volumes, probes, security contexts, scheduling and resources are not
 // acted on, and are not validated beyond their shape either.
 func checkPod(p *corev1.Pod) field.ErrorList {
-	spec, path := &p.Spec, field.NewPath("spec")
 	return lists(
 		checkMeta(&p.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
+		checkPodSpec(&p.Spec, field.NewPath("spec")),
+		checkPodStatus(&p.Status, field.NewPath("status")),
+	)
+}
+
+// checkPodSpec is for Pods and for the templates of Pods alike.
+func checkPodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	return lists(
 		checkContainers(spec, path),
 		oneOf(path.Child("restartPolicy"), spec.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever),
 		oneOf(path.Child("dnsPolicy"), spec.DNSPolicy, corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone),
 		metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector")),
 		checkPodNames(spec, path),
 		checkPodTimes(spec, path),
-		checkPodStatus(&p.Status, field.NewPath("status")),
 	)
 }
 

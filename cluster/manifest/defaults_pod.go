@@ -7,7 +7,12 @@ import (
 )
 
 func defaultPod(p *corev1.Pod) {
-	spec := &p.Spec
+	defaultPodSpec(&p.Spec)
+	defaultPodAddresses(&p.Status)
+}
+
+// defaultPodSpec is for Pods and for the templates of Pods alike.
+func defaultPodSpec(spec *corev1.PodSpec) {
 	orDefault(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	orDefault(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	orDefault(&spec.SchedulerName, corev1.DefaultSchedulerName)
@@ -28,7 +33,6 @@ func defaultPod(p *corev1.Pod) {
 		defaultVolume(&spec.Volumes[i].VolumeSource)
 	}
 	roundUp(spec.Overhead)
-	defaultPodAddresses(&p.Status)
 }
 
 // defaultPodAddresses keeps the old singular podIP and the list in step; the
