@@ -52,6 +52,24 @@ type Report struct {
 	Services, Frontends, Endpoints, Pods int
 	// Restarts is how often containers of living Pods were started again, in all.
 	Restarts int
+	// Backend is the name of the one in use: "nftables".
+	Backend string
+	// Table is the whole table that the pass put in force when it was Whole and did
+	// not fail, and Delta the change of it when it was not Whole. They are shared:
+	// read only.
+	Table dataplane.Table
+	Delta dataplane.Delta
+	// ServiceChanges and EndpointChanges are how many changes of Services, and of
+	// EndpointSlices or Pods, were noticed since the pass before.
+	ServiceChanges, EndpointChanges int
+	// PodsMade and PodsEnded are how many Pods the pass made and ended.
+	PodsMade, PodsEnded int
+	// Rolling is how many workloads have Pods of an older revision, or new ones that
+	// are not available yet.
+	Rolling int
+	// Leaving says why load balancers are to send this node nothing more: it is
+	// being deleted, or a taint announces that. Empty: they may.
+	Leaving string
 	// Checks are what load balancers are to be told, Problems all that is wrong with
 	// the input now.
 	Checks   []balance.HealthCheck
@@ -62,4 +80,11 @@ type Report struct {
 // not block.
 type Observer interface {
 	Observe(Report)
+}
+
+// Waiter is an Observer that is also told, at once and by the same goroutine, when
+// a change is noticed that waits for its pass.
+type Waiter interface {
+	Observer
+	Waiting(since time.Time)
 }
