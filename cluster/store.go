@@ -75,7 +75,7 @@ func (s *Store) Get(ref Ref) metav1.Object { return s.objects[ref] }
 func (s *Store) Objects() Objects {
 	var out Objects
 	for _, ref := range slices.SortedFunc(maps.Keys(s.objects), Ref.Compare) {
-		out.add(s.objects[ref])
+		out.Add(s.objects[ref])
 	}
 	return out
 }
@@ -102,7 +102,8 @@ func put[T metav1.Object](m map[Ref]metav1.Object, kind Kind, objs []T) {
 	}
 }
 
-func (o *Objects) add(obj metav1.Object) {
+// Add appends an object to the list of its kind: whoever adds keeps the order.
+func (o *Objects) Add(obj metav1.Object) {
 	switch obj := obj.(type) {
 	case *corev1.Service:
 		o.Services = append(o.Services, obj)

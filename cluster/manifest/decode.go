@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -73,6 +74,9 @@ func (d decoder) decode(r raw, gvk schema.GroupVersionKind, into object) []clust
 	}
 	var out []cluster.Problem
 	for _, f := range explain(r.root, reflect.TypeOf(into)) {
+		if r.kind == string(cluster.Secret) { // what it got instead may be the secret
+			f.message, _, _ = strings.Cut(f.message, ", got ")
+		}
 		out = append(out, cluster.Problem{Position: f.at.in(r.file), Object: r.named(), Field: f.path, Message: f.message})
 	}
 	if len(out) > 0 {

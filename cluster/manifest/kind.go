@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ const (
 	defaultNamespace = "default"
 	coreVersion      = "v1"
 	discoveryVersion = "discovery.k8s.io/v1"
+	appsVersion      = "apps/v1"
 )
 
 // object is what all kinds of objects have.
@@ -49,6 +51,25 @@ func rulesOf(kind cluster.Kind) (rules, bool) {
 		return makeRules(coreVersion, false, defaultNode, checkNode), true
 	case cluster.Namespace:
 		return makeRules(coreVersion, false, defaultNamespaceObject, checkNamespace), true
+	case cluster.ConfigMap:
+		return makeRules(coreVersion, true, defaultConfigMap, checkConfigMap), true
+	case cluster.Secret:
+		return makeRules(coreVersion, true, defaultSecret, checkSecret), true
+	}
+	return workloadRules(kind)
+}
+
+// workloadRules are those of the kinds that make Pods.
+func workloadRules(kind cluster.Kind) (rules, bool) {
+	switch kind {
+	case cluster.Deployment:
+		return makeRules(appsVersion, true, defaultDeployment, checkDeployment), true
+	case cluster.ReplicaSet:
+		return makeRules(appsVersion, true, defaultReplicaSet, checkReplicaSet), true
+	case cluster.StatefulSet:
+		return makeRules(appsVersion, true, defaultStatefulSet, checkStatefulSet), true
+	case cluster.DaemonSet:
+		return makeRules(appsVersion, true, defaultDaemonSet, checkDaemonSet), true
 	}
 	return rules{}, false
 }
@@ -70,7 +91,9 @@ func makeRules[T any, P interface {
 // scheme knows the types of those kinds and no others, for the strict decoder.
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{})
+	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{},
+		&corev1.ConfigMap{}, &corev1.Secret{})
+	s.AddKnownTypes(appsv1.SchemeGroupVersion, &appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{})
 	s.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{})
 	return s
 }
@@ -111,13 +134,5 @@ func groupOf(apiVersion string) string {
 
 // isComing reports whether a later version will act on the kind.
 func isComing(kind, group string) bool {
-	switch kind {
-	case "Deployment", "ReplicaSet":
-		return group == "apps"
-	case "Ingress", "IngressClass":
-		return group == "networking.k8s.io"
-	case "ConfigMap", "Secret":
-		return group == ""
-	}
-	return false
+	return (kind == "Ingress" || kind == "IngressClass") && group == "networking.k8s.io"
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -146,18 +145,7 @@ func (l *loader) result() Result {
 	}
 	slices.SortFunc(sorted, byName)
 	for _, it := range sorted {
-		switch obj := it.obj.(type) {
-		case *corev1.Service:
-			r.Objects.Services = append(r.Objects.Services, obj)
-		case *corev1.Pod:
-			r.Objects.Pods = append(r.Objects.Pods, obj)
-		case *discoveryv1.EndpointSlice:
-			r.Objects.EndpointSlices = append(r.Objects.EndpointSlices, obj)
-		case *corev1.Node:
-			r.Objects.Nodes = append(r.Objects.Nodes, obj)
-		case *corev1.Namespace:
-			r.Objects.Namespaces = append(r.Objects.Namespaces, obj)
-		}
+		r.Objects.Add(it.obj)
 	}
 	slices.SortStableFunc(r.Problems, func(a, b cluster.Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),

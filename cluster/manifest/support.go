@@ -59,14 +59,25 @@ func newSupport() support {
 			if e.kind == "" || e.kind == kind {
 				root.add(&e)
 			}
+			if makesPods(kind) && e.kind == cluster.Pod && strings.HasPrefix(e.path, "spec.") {
+				e.path = "spec.template." + e.path
+				root.add(&e)
+			}
 		}
 		s[kind] = root
 	}
 	return s
 }
 
+// makesPods tells whether objects of a kind hold the template of a Pod.
+func makesPods(kind cluster.Kind) bool {
+	_, ok := workloadRules(kind)
+	return ok
+}
+
 func supportedKinds() []cluster.Kind {
-	return []cluster.Kind{cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Node, cluster.Namespace}
+	return []cluster.Kind{cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Deployment, cluster.ReplicaSet, cluster.StatefulSet,
+		cluster.DaemonSet, cluster.ConfigMap, cluster.Secret, cluster.Node, cluster.Namespace}
 }
 
 func (n *supportNode) add(e *entry) {

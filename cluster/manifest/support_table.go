@@ -15,6 +15,9 @@ func supportTable() []entry {
 		of(cluster.EndpointSlice, sliceSupport()),
 		of(cluster.Pod, podSupport()),
 		of(cluster.Pod, containerSupport()),
+		workloadSupport(),
+		of(cluster.ConfigMap, configMapSupport()),
+		of(cluster.Secret, secretSupport()),
 		of(cluster.Node, nodeSupport()),
 		of(cluster.Namespace, namespaceSupport()),
 	)
@@ -44,7 +47,7 @@ func metadataSupport() []entry {
 		{path: "metadata.managedFields", standing: kept},
 		{path: "metadata.selfLink", standing: kept},
 		{path: "metadata.generateName", standing: kept, note: "every object needs a `name`"},
-		{path: "metadata.ownerReferences", standing: later, note: "with Deployments"},
+		{path: "metadata.ownerReferences", standing: honoured, note: "of ReplicaSets and Pods: whose they are"},
 		{path: "metadata.finalizers", standing: ignored},
 	}
 }

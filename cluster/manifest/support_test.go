@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -23,7 +24,8 @@ func TestSupportCoversTheAPI(t *testing.T) {
 	s := newSupport()
 	for kind, obj := range map[cluster.Kind]any{
 		cluster.Service: corev1.Service{}, cluster.EndpointSlice: discoveryv1.EndpointSlice{}, cluster.Pod: corev1.Pod{},
-		cluster.Node: corev1.Node{}, cluster.Namespace: corev1.Namespace{},
+		cluster.Node: corev1.Node{}, cluster.Namespace: corev1.Namespace{}, cluster.ConfigMap: corev1.ConfigMap{}, cluster.Secret: corev1.Secret{},
+		cluster.Deployment: appsv1.Deployment{}, cluster.ReplicaSet: appsv1.ReplicaSet{}, cluster.StatefulSet: appsv1.StatefulSet{}, cluster.DaemonSet: appsv1.DaemonSet{},
 	} {
 		for _, path := range uncovered(reflect.TypeOf(obj), s[kind], "") {
 			t.Errorf("%s: field %s has no entry in the support table", kind, path)
@@ -53,6 +55,9 @@ func TestSupportTableIsReal(t *testing.T) {
 	types := map[cluster.Kind]reflect.Type{
 		"": reflect.TypeFor[corev1.Pod](), cluster.Service: reflect.TypeFor[corev1.Service](), cluster.EndpointSlice: reflect.TypeFor[discoveryv1.EndpointSlice](),
 		cluster.Pod: reflect.TypeFor[corev1.Pod](), cluster.Node: reflect.TypeFor[corev1.Node](), cluster.Namespace: reflect.TypeFor[corev1.Namespace](),
+		cluster.ConfigMap: reflect.TypeFor[corev1.ConfigMap](), cluster.Secret: reflect.TypeFor[corev1.Secret](),
+		cluster.Deployment: reflect.TypeFor[appsv1.Deployment](), cluster.ReplicaSet: reflect.TypeFor[appsv1.ReplicaSet](),
+		cluster.StatefulSet: reflect.TypeFor[appsv1.StatefulSet](), cluster.DaemonSet: reflect.TypeFor[appsv1.DaemonSet](),
 	}
 	seen := map[string]bool{}
 	for _, e := range supportTable() {
