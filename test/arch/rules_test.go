@@ -20,13 +20,14 @@ var rules = []rule{
 
 	// Below it: nobody knows Kubernetes. A backend that would ask such a question
 	// is missing a field in dataplane.Table.
-	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go trial.go"},
+	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go fingerprint.go trial.go"},
 	{dir: "dataplane/ipset", imports: "dataplane", io: "kernel.go wire.go"},
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
 	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
+	{dir: "dataplane/meter", imports: "dataplane dataplane/conntrack dataplane/sysctl", io: "serve.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/ipset dataplane/xtables dataplane/sysctl"},
 	{dir: "dataplane/nftables", imports: "dataplane", io: "kernel.go"},
-	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go socket.go probe.go journal.go"},
+	{dir: "dataplane/ipvs", imports: "dataplane dataplane/xtables dataplane/sysctl", io: "kernel.go read.go socket.go probe.go journal.go fingerprint.go"},
 	{dir: "podnet", imports: "dataplane dataplane/sysctl", io: "*"},
 
 	// Above it: objects in, a table out. Only cluster's sources and state read files.
@@ -40,6 +41,10 @@ var rules = []rule{
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
 	{dir: "explain", imports: "balance cluster dataplane", k8s: true},
 	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
+	{dir: "serve", io: "*"},
+	{dir: "health", imports: "agent balance cluster dataplane serve", io: "state.go nodeports.go"},
+	{dir: "metrics", imports: "agent cluster dataplane dataplane/meter", io: "handler.go"},
+	{dir: "top", imports: "dataplane dataplane/meter"},
 	{dir: "doctor", imports: "dataplane dataplane/ipvs dataplane/nftables dataplane/xtables", io: "*"},
 	{dir: "demo", io: "*"},
 
