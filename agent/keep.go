@@ -33,6 +33,8 @@ func KeepLastGood(in Input, kept cluster.Objects, made func(*corev1.Pod) bool) I
 			return s.Labels[discoveryv1.LabelManagedBy] == endpoints.ManagedBy
 		}))
 	in.Objects.Pods = rescue(&k, cluster.Pod, in.Objects.Pods, asWanted(kept.Pods, made))
+	in.Objects.ConfigMaps = rescue(&k, cluster.ConfigMap, in.Objects.ConfigMaps, kept.ConfigMaps)
+	in.Objects.Secrets = rescue(&k, cluster.Secret, in.Objects.Secrets, kept.Secrets)
 	in.Objects.Nodes = rescue(&k, cluster.Node, in.Objects.Nodes, kept.Nodes)
 	in.Problems = append(slices.Clone(in.Problems), k.problems...)
 	return in

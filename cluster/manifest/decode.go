@@ -60,6 +60,7 @@ func (d decoder) object(r raw) (*item, []cluster.Problem) {
 	if problems := it.refusals(rules.check(obj)); len(problems) > 0 {
 		return nil, problems
 	}
+	it.noteApplied()
 	return it, nil
 }
 

@@ -4,6 +4,9 @@
 //	STATEDIR/services/default_web.json
 //	STATEDIR/pods/default_web-1.json
 //	STATEDIR/nodes/node-1.json
+//	STATEDIR/deployments/default_web.json
+//	STATEDIR/events/default_web.0123456789abcdef.json
+//	STATEDIR/problems.json: what is wrong with the input now
 //
 // A file is written under another name and renamed, so that a reader sees an
 // object whole or not at all, whenever the writer was killed. The directory is

@@ -13,7 +13,8 @@ import (
 )
 
 // Live is the live objects of one node below a state directory. Pods that this
-// node runs are written by package pods; all else by Write.
+// node runs are written by package pods, workloads through Workloads; all else by
+// Write.
 type Live struct {
 	services   Dir[*corev1.Service]
 	slices     Dir[*discoveryv1.EndpointSlice]
@@ -21,6 +22,7 @@ type Live struct {
 	namespaces Dir[*corev1.Namespace]
 	pods       Dir[*corev1.Pod]
 	remote     Dir[*corev1.Pod]
+	workloads  Workloads
 }
 
 // OpenLive returns the live objects below a state directory.
@@ -32,6 +34,7 @@ func OpenLive(stateDir string) Live {
 		namespaces: Open(stateDir, "namespaces", func() *corev1.Namespace { return &corev1.Namespace{} }),
 		pods:       OpenPods(stateDir),
 		remote:     Open(stateDir, "remote-pods", func() *corev1.Pod { return &corev1.Pod{} }),
+		workloads:  OpenWorkloads(stateDir),
 	}
 }
 
@@ -43,8 +46,9 @@ func OpenPods(stateDir string) Dir[*corev1.Pod] {
 // Read returns what is there. Damaged files are named in the error; the
 // objects are good all the same.
 func (l Live) Read() (cluster.Objects, error) {
-	var o cluster.Objects
-	var errs [6]error
+	var errs [7]error
+	o, err := l.workloads.Read()
+	errs[6] = err
 	o.Services, errs[0] = l.services.List()
 	o.EndpointSlices, errs[1] = l.slices.List()
 	o.Nodes, errs[2] = l.nodes.List()
@@ -81,7 +85,9 @@ func (l Live) Write(o cluster.Objects, isLocal func(*corev1.Pod) bool, now time.
 		l.slices.Replace(dated(l.slices, o.EndpointSlices, now)),
 		l.nodes.Replace(dated(l.nodes, o.Nodes, now)),
 		l.namespaces.Replace(dated(l.namespaces, o.Namespaces, now)),
-		l.remote.Replace(dated(l.remote, remote, now)))
+		l.remote.Replace(dated(l.remote, remote, now)),
+		l.workloads.ConfigMaps.Replace(dated(l.workloads.ConfigMaps, o.ConfigMaps, now)),
+		l.workloads.Secrets.Replace(dated(l.workloads.Secrets, o.Secrets, now)))
 }
 
 // dated gives objects without a creation time one, on copies: now, or the next

@@ -23,13 +23,24 @@ import (
 type Dir[T metav1.Object] struct {
 	path string
 	make func() T
+	// private: only the owner may read the files.
+	private bool
 }
 
 // Open returns the directory of one kind: resource is its plural, in lower
 // case ("services"). Nothing is made until something is saved. The function
 // returns a new empty object.
 func Open[T metav1.Object](stateDir, resource string, empty func() T) Dir[T] {
-	return Dir[T]{filepath.Join(stateDir, resource), empty}
+	return Dir[T]{path: filepath.Join(stateDir, resource), make: empty}
+}
+
+// Path is where the files are: whoever follows changes watches it. It may not exist.
+func (d Dir[T]) Path() string { return d.path }
+
+// Private makes the directory write files that only the owner may read.
+func (d Dir[T]) Private() Dir[T] {
+	d.private = true
+	return d
 }
 
 // CorruptError names a file that holds no object; it is skipped, and
@@ -62,6 +73,9 @@ func (d Dir[T]) Save(obj T) (changed bool, err error) {
 		if err := os.RemoveAll(path); err != nil {
 			return false, fmt.Errorf("state file: %w", err)
 		}
+	}
+	if d.private {
+		return true, writeFile(path, data, 0o600)
 	}
 	return true, WriteFile(path, data)
 }
@@ -196,7 +210,9 @@ func (d Dir[T]) file(name types.NamespacedName) string {
 
 // WriteFile writes a file so that readers see the old or the new content whole:
 // under another name in the same directory, which it makes, and renamed.
-func WriteFile(path string, data []byte) error {
+func WriteFile(path string, data []byte) error { return writeFile(path, data, 0o644) }
+
+func writeFile(path string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
@@ -205,7 +221,7 @@ func WriteFile(path string, data []byte) error {
 		return fmt.Errorf("state file %s: %w", path, err)
 	}
 	_, err = tmp.Write(data)
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
+	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}

@@ -23,7 +23,7 @@ var rules = []rule{
 	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go fingerprint.go trial.go"},
 	{dir: "dataplane/ipset", imports: "dataplane", io: "kernel.go wire.go"},
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
-	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go"},
+	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go watch.go"},
 	{dir: "dataplane/meter", imports: "dataplane dataplane/conntrack dataplane/sysctl", io: "serve.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/ipset dataplane/xtables dataplane/sysctl"},
 	{dir: "dataplane/nftables", imports: "dataplane", io: "kernel.go"},
@@ -33,6 +33,7 @@ var rules = []rule{
 	// Above it: objects in, a table out. Only cluster's sources and state read files.
 	{dir: "cluster", k8s: true},
 	{dir: "cluster/manifest", imports: "cluster", k8s: true, io: "read.go"},
+	{dir: "cluster/apply", imports: "cluster cluster/manifest", k8s: true},
 	{dir: "cluster/state", imports: "cluster", k8s: true, io: "*"},
 	{dir: "endpoints", imports: "cluster", k8s: true},
 	{dir: "balance", imports: "cluster dataplane endpoints", k8s: true},
