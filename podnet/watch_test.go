@@ -80,13 +80,22 @@ func TestWatchOverflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	sh(t, "ip -batch %s", file)
-	for {
+	// What was listed, and told since, is all there is. The loss may be noticed
+	// before the last address has come.
+	known, lost := map[string]bool{}, false
+	for !lost || len(known) < 5000 {
 		e := next(t, events, "")
-		if e.Lost {
-			if got := fmt.Sprint(e.Items); !e.Full || !strings.Contains(got, "127.1.19.250/32") {
-				t.Error("the list after the loss is not whole")
+		lost = lost || e.Lost
+		if e.Lost && !e.Full {
+			t.Fatal("after a loss not everything is listed")
+		}
+		if e.Full {
+			clear(known)
+		}
+		for _, i := range e.Items {
+			if strings.HasPrefix(i.Text, "address 127.1.") {
+				known[i.Text] = true
 			}
-			break
 		}
 	}
 	sh(t, "ip addr add 127.2.0.1/32 dev lo")
