@@ -12,16 +12,20 @@ import (
 // are made of, by the names they have there.
 const (
 	ctaTupleOrig, ctaTupleReply, ctaStatus, ctaProtoInfo, ctaID, ctaZone = 1, 2, 3, 4, 12, 18
+	ctaCountersOrig, ctaCountersReply, ctaCountPackets, ctaCountBytes    = 9, 10, 1, 2
 
 	ctaTupleIP, ctaTupleProto              = 1, 2
 	ctaV4Src, ctaV4Dst, ctaV6Src, ctaV6Dst = 1, 2, 3, 4
 	ctaNum, ctaSrcPort, ctaDstPort         = 1, 2, 3
 	ctaInfoTCP, ctaInfoSCTP, ctaInfoState  = 1, 3, 1
 
-	statusSeenReply, statusDstNAT = 1 << 1, 1 << 5
+	statusSeenReply, statusDstNAT, statusDying = 1 << 1, 1 << 5, 1 << 9
 
 	// stateSynSent of TCP and stateCookieWait of SCTP: one packet was seen.
 	stateSynSent, stateCookieWait = 1, 2
+	// From stateTimeWait of TCP to stateTCPClosed, and from stateShutdownSent of SCTP
+	// or in stateSCTPClosed: both sides have done with the connection.
+	stateTimeWait, stateTCPClosed, stateSCTPClosed, stateShutdownSent = 7, 8, 1, 5
 
 	afInet, afInet6 = 2, 10
 
@@ -50,9 +54,15 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 // decode reads one message of a dump, without its netlink header. ok is false for
 // what this package does not deal with: other protocols, and the flows of zones,
 // which belong to whoever made the zone.
-func decode(b []byte) (f Flow, ok bool) {
+func decode(b []byte) (Flow, bool) {
+	c, ok := decodeCounted(b)
+	return c.Flow, ok
+}
+
+// decodeCounted is decode with what the kernel has counted.
+func decodeCounted(b []byte) (f Counted, ok bool) {
 	if len(b) < headerSize {
-		return Flow{}, false
+		return Counted{}, false
 	}
 	var reply dataplane.Protocol
 	var status uint32
@@ -69,14 +79,45 @@ func decode(b []byte) (f Flow, ok bool) {
 			f.ID = binary.BigEndian.Uint32(v)
 		case tag == ctaProtoInfo:
 			state = decodeState(v)
+		case tag == ctaCountersOrig:
+			f.Sent = decodeVolume(v)
+		case tag == ctaCountersReply:
+			f.Answered = decodeVolume(v)
 		case tag == ctaZone:
-			return Flow{}, false
+			return Counted{}, false
 		}
 	}
+	f.Over = over(f.Protocol, state)
+	f.dying = status&statusDying != 0
 	f.Rewritten = status&statusDstNAT != 0
 	first := f.Protocol == dataplane.TCP && state[0] == stateSynSent || f.Protocol == dataplane.SCTP && state[1] == stateCookieWait
 	f.Opening = first && status&statusSeenReply == 0
 	return f, f.Protocol != 0 && f.Protocol == reply
+}
+
+func decodeVolume(b []byte) (v Volume) {
+	for tag, n := range attributes(b) {
+		switch {
+		case len(n) != 8:
+		case tag == ctaCountPackets:
+			v.Packets = binary.BigEndian.Uint64(n)
+		case tag == ctaCountBytes:
+			v.Bytes = binary.BigEndian.Uint64(n)
+		}
+	}
+	return v
+}
+
+// over tells whether a connection has ended and is only remembered; state is that
+// of TCP and of SCTP.
+func over(p dataplane.Protocol, state [2]uint8) bool {
+	switch p {
+	case dataplane.TCP:
+		return state[0] == stateTimeWait || state[0] == stateTCPClosed
+	case dataplane.SCTP:
+		return state[1] == stateSCTPClosed || state[1] >= stateShutdownSent
+	}
+	return false
 }
 
 // decodeTuple returns the protocol 0 for what is no tuple of addresses and ports.

@@ -40,6 +40,7 @@ var rules = []rule{
 
 	// Around it.
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
+	{dir: "controller", imports: "cluster", k8s: true},
 	{dir: "explain", imports: "balance cluster dataplane", k8s: true},
 	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
 	{dir: "serve", io: "*"},
