@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
 )
@@ -25,13 +26,20 @@ type Input struct {
 	// Pods are all Pods of the node, with the status they have now. One with a
 	// deletionTimestamp is ending.
 	Pods []*corev1.Pod
+	// Fixed are Pods that somebody wants by their names (a manifest): no set adopts
+	// them, though its selector matches.
+	Fixed map[types.NamespacedName]bool
 	// Node is where new Pods go.
 	Node string
+	// NodeLabels are those of the Node object, which a DaemonSet may ask for. The
+	// names of node, operating system and architecture are known without.
+	NodeLabels map[string]string
 	// Now decides about back-off, minReadySeconds and deadlines.
 	Now time.Time
 	// MaxActions bounds how many Pods one pass makes and ends; 0: no bound.
 	MaxActions int
-	// Suffix returns the ending of a new Pod's name, another one each time.
+	// Suffix returns the ending of a new Pod's name, another one each time; nil: the
+	// endings follow from owner and time.
 	Suffix func() string
 }
 
@@ -63,7 +71,9 @@ type Result struct {
 	// Actions in their order.
 	Actions []Action
 	// Deployments, StatefulSets, DaemonSets and ReplicaSets are those objects whose
-	// status is another than in the input, with the new status.
+	// status is another than in the input, with the new status; a Deployment with the
+	// annotation deployment.kubernetes.io/revision too. A ReplicaSet that an action
+	// changes as well is the same object here and there.
 	Deployments  []*appsv1.Deployment
 	StatefulSets []*appsv1.StatefulSet
 	DaemonSets   []*appsv1.DaemonSet
