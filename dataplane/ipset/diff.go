@@ -122,3 +122,16 @@ func (p plan) Apply(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Fingerprint returns a text that is another one when a set whose name owned knows
+// has come, gone or got another type or timeout, in the network namespace of the
+// calling thread. Members do not matter.
+func Fingerprint(owned func(name string) bool) (string, error) {
+	all, err := readHeaders()
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(h held) bool { return !owned(strings.TrimSuffix(h.name, spareEnd)) })
+	slices.SortFunc(all, func(a, b held) int { return cmp.Compare(a.name, b.name) })
+	return fmt.Sprint(all), nil
+}

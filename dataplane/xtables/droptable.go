@@ -18,14 +18,11 @@ import (
 // with it; NLM_F_NONREC makes the kernel refuse instead, so that a rule which
 // somebody adds at that very moment is safe.
 func dropMarkedTable(f dataplane.Family, table Table) (gone bool, err error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	fd, err := netfilterSocket()
 	if err != nil {
-		return false, fmt.Errorf("netfilter socket: %w", err)
+		return false, err
 	}
 	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {
-		return false, fmt.Errorf("netfilter socket timeout: %w", err)
-	}
 	if err := unix.Sendto(fd, dropMessages(f, table), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return false, fmt.Errorf("delete of empty table %s: %w", table, err)
 	}
@@ -37,6 +34,19 @@ func dropMarkedTable(f dataplane.Family, table Table) (gone bool, err error) {
 	default:
 		return false, fmt.Errorf("delete of empty table %s: %w", table, err)
 	}
+}
+
+// netfilterSocket opens a socket that does not wait for ever.
+func netfilterSocket() (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return -1, fmt.Errorf("netfilter socket: %w", err)
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5}); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("netfilter socket timeout: %w", err)
+	}
+	return fd, nil
 }
 
 // Sequence numbers of the messages of a batch. The kernel answers the last one

@@ -49,8 +49,8 @@ type subject struct {
 	load func(b *testing.B, n int) (change func(round int), err error)
 	// rounds is how many changes are measured.
 	rounds int
-	// unchanged makes a pass that changes nothing; nil for peers.
-	unchanged func(b *testing.B, n int) error
+	// backend is what makes passes that change nothing; nil for peers.
+	backend dataplane.Backend
 }
 
 func subjects(b *testing.B) []subject {
@@ -69,7 +69,7 @@ func subjects(b *testing.B) []subject {
 // ours measures a backend of ours: the first pass as sync makes it, changes as
 // the daemon does.
 func ours(name string, backend dataplane.Backend, rounds int, needs ...lab.Feature) subject {
-	return subject{name: name, needs: needs, rounds: rounds,
+	return subject{name: name, needs: needs, rounds: rounds, backend: backend,
 		load: func(b *testing.B, n int) (func(int), error) {
 			table := services(n)
 			follower := dataplane.Follow(backend)
@@ -81,14 +81,34 @@ func ours(name string, backend dataplane.Backend, rounds int, needs ...lab.Featu
 				err = plan.Apply(b.Context())
 			}
 			return func(round int) { oneChange(b, follower, table, round) }, err
-		},
-		unchanged: func(b *testing.B, n int) error {
-			plan, err := backend.Plan(b.Context(), services(n))
-			if err == nil && len(plan.Changes()) > 0 {
-				err = fmt.Errorf("%d changes after a load", len(plan.Changes()))
-			}
-			return err
 		}}
+}
+
+// measureNothing measures what it costs to find that nothing has changed: by
+// a whole pass, and by the fingerprint of the kernel.
+func (s subject) measureNothing(b *testing.B, node *lab.Host, n int, say func(string, float64, string)) {
+	const marks = 10
+	table := services(n)
+	node.Do(func() {
+		cpu, start := cpuTime(), time.Now()
+		plan, err := s.backend.Plan(b.Context(), table)
+		if err == nil && len(plan.Changes()) > 0 {
+			err = fmt.Errorf("%d changes after a load", len(plan.Changes()))
+		}
+		if err != nil {
+			b.Errorf("a pass that changes nothing: %v", err)
+			return
+		}
+		say("unchanged", time.Since(start).Seconds(), "s")
+		say("unchanged cpu", (cpuTime() - cpu).Seconds(), "s")
+		cpu = cpuTime()
+		for range marks {
+			if _, err := dataplane.Fingerprint(b.Context(), s.backend); err != nil {
+				b.Errorf("fingerprint: %v", err)
+			}
+		}
+		say("fingerprint cpu", (cpuTime()-cpu).Seconds()/marks, "s")
+	})
 }
 
 // oneChange moves one endpoint of the Service in the middle.
@@ -179,14 +199,8 @@ func (s subject) measure(b *testing.B, n int) {
 	own, children := peaks()
 	say("peak memory", own, "MB")
 	say("peak memory of children", children, "MB")
-	if s.unchanged != nil {
-		start = time.Now()
-		l.Node.Do(func() {
-			if err := s.unchanged(b, n); err != nil {
-				b.Error(err)
-			}
-		})
-		say("unchanged", time.Since(start).Seconds(), "s")
+	if s.backend != nil {
+		s.measureNothing(b, l.Node, n, say)
 	}
 	s.measureChanges(b, l.Node, change, say)
 	measureConnects(b, l, n, say)

@@ -105,7 +105,7 @@ func TestWalk(t *testing.T) {
 		for i := range steps {
 			what, pass := w.move(), w.pass
 			if w.dice.chance(damageEach) {
-				what += "; " + w.damage()
+				what += "; " + w.noticed()
 				pass = w.audit
 			}
 			if err := pass(nil); err != nil {
@@ -210,7 +210,7 @@ func (w *walker) wrong(step int, what string, err error) {
 func (w *walker) look(step int, what string) {
 	w.Helper()
 	table := w.tracker.Table()
-	err := errors.Join(w.sameTable(table), w.settled(table))
+	err := w.stays(func() error { return errors.Join(w.sameTable(table), w.settled(table)) })
 	if step%scratchEvery == 0 {
 		w.Run(fmt.Sprintf("scratch-%d", step), func(t *testing.T) {
 			want, have := fromScratch(t, w.column, table), w.Node.Dump(lab.Rules())
@@ -223,7 +223,7 @@ func (w *walker) look(step int, what string) {
 			}
 		})
 	}
-	err = errors.Join(err, w.tryFlows(table))
+	err = errors.Join(err, w.stays(func() error { return w.tryFlows(table) }))
 	if err != nil {
 		w.wrong(step, what, err)
 	}
