@@ -35,6 +35,7 @@ var rules = []rule{
 	{dir: "cluster/manifest", imports: "cluster", k8s: true, io: "read.go"},
 	{dir: "cluster/apply", imports: "cluster cluster/manifest", k8s: true},
 	{dir: "cluster/state", imports: "cluster", k8s: true, io: "*"},
+	{dir: "rollout", k8s: true},
 	{dir: "endpoints", imports: "cluster", k8s: true},
 	{dir: "balance", imports: "cluster dataplane endpoints", k8s: true},
 
