@@ -122,7 +122,7 @@ func TestHistory(t *testing.T) {
 		}
 		var got []string
 		for _, r := range history {
-			got = append(got, fmt.Sprint(r.Number, r.Template.Spec.Containers[0].Image, len(r.Template.Labels)))
+			got = append(got, fmt.Sprintf("%d %s %d", r.Number, r.Template.Spec.Containers[0].Image, len(r.Template.Labels)))
 		}
 		if diff := cmp.Diff([]string{"1 a 1", "2 b 1", "3 c 1"}, got); diff != "" {
 			t.Errorf("%T (-want +got):\n%s", obj, diff)
