@@ -17,16 +17,26 @@ import (
 // Kept are the objects that the last pass left; made tells which Pods the node
 // makes itself. An object that is simply gone stays gone. Pure.
 func KeepLastGood(in Input, kept cluster.Objects, made func(*corev1.Pod) bool) Input {
-	wrong := map[cluster.Ref]bool{}
+	return KeepGoodOf(in, kept, made, func(cluster.Ref) string { return "" })
+}
+
+// KeepGoodOf is KeepLastGood for who knows in which file each of the kept objects
+// stood: what is missing from a file that cannot be read, or not all of it, is as
+// it was too.
+func KeepGoodOf(in Input, kept cluster.Objects, made func(*corev1.Pod) bool, fileOf func(cluster.Ref) string) Input {
+	k := keeper{wrong: map[cluster.Ref]bool{}, broken: map[string]bool{}, fileOf: fileOf}
 	for _, p := range in.Problems {
-		if !p.Warning && p.Object.Name != "" {
-			wrong[p.Object] = true
+		switch {
+		case p.Warning:
+		case p.Object.Name != "":
+			k.wrong[p.Object] = true
+		case p.File != "":
+			k.broken[p.File] = true
 		}
 	}
-	if len(wrong) == 0 {
+	if len(k.wrong)+len(k.broken) == 0 {
 		return in
 	}
-	k := keeper{wrong: wrong}
 	in.Objects.Services = rescue(&k, cluster.Service, in.Objects.Services, kept.Services)
 	in.Objects.EndpointSlices = rescue(&k, cluster.EndpointSlice, in.Objects.EndpointSlices,
 		slices.DeleteFunc(slices.Clone(kept.EndpointSlices), func(s *discoveryv1.EndpointSlice) bool {
@@ -36,6 +46,13 @@ func KeepLastGood(in Input, kept cluster.Objects, made func(*corev1.Pod) bool) I
 	in.Objects.ConfigMaps = rescue(&k, cluster.ConfigMap, in.Objects.ConfigMaps, kept.ConfigMaps)
 	in.Objects.Secrets = rescue(&k, cluster.Secret, in.Objects.Secrets, kept.Secrets)
 	in.Objects.Nodes = rescue(&k, cluster.Node, in.Objects.Nodes, kept.Nodes)
+	in.Objects.Namespaces = rescue(&k, cluster.Namespace, in.Objects.Namespaces, kept.Namespaces)
+	in.Objects.ConfigMaps = rescue(&k, cluster.ConfigMap, in.Objects.ConfigMaps, kept.ConfigMaps)
+	in.Objects.Secrets = rescue(&k, cluster.Secret, in.Objects.Secrets, kept.Secrets)
+	in.Objects.Deployments = rescue(&k, cluster.Deployment, in.Objects.Deployments, kept.Deployments)
+	in.Objects.ReplicaSets = rescue(&k, cluster.ReplicaSet, in.Objects.ReplicaSets, kept.ReplicaSets)
+	in.Objects.StatefulSets = rescue(&k, cluster.StatefulSet, in.Objects.StatefulSets, kept.StatefulSets)
+	in.Objects.DaemonSets = rescue(&k, cluster.DaemonSet, in.Objects.DaemonSets, kept.DaemonSets)
 	in.Problems = append(slices.Clone(in.Problems), k.problems...)
 	return in
 }
@@ -53,8 +70,17 @@ func asWanted(pods []*corev1.Pod, made func(*corev1.Pod) bool) []*corev1.Pod {
 }
 
 type keeper struct {
+	// wrong are objects that are wrong now, broken the files of which something is.
 	wrong    map[cluster.Ref]bool
+	broken   map[string]bool
+	fileOf   func(cluster.Ref) string
 	problems []cluster.Problem
+}
+
+// keeps tells whether an object that is missing is to be as it was.
+func (k *keeper) keeps(ref cluster.Ref) bool {
+	file := k.fileOf(ref)
+	return k.wrong[ref] || file != "" && k.broken[file]
 }
 
 // rescue adds those kept objects whose present version is wrong and left out.
@@ -66,7 +92,7 @@ func rescue[T metav1.Object](k *keeper, kind cluster.Kind, now, kept []T) []T {
 	out := slices.Clone(now)
 	for _, obj := range kept {
 		ref := cluster.MakeRef(kind, obj.GetNamespace(), obj.GetName())
-		if !k.wrong[ref] || present[ref] {
+		if present[ref] || !k.keeps(ref) {
 			continue
 		}
 		out = append(out, obj)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -79,6 +80,9 @@ func (s *Store) Objects() Objects {
 	}
 	return out
 }
+
+// Refs yields the names of all objects.
+func (o Objects) Refs() iter.Seq[Ref] { return maps.Keys(o.byRef()) }
 
 func (o Objects) byRef() map[Ref]metav1.Object {
 	m := make(map[Ref]metav1.Object, len(o.Services)+len(o.Pods)+len(o.EndpointSlices)+len(o.Nodes)+len(o.Namespaces))

@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("do", syncCommand(), downCommand())
+	add("do", syncCommand(), runCommand(), downCommand())
 	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), explainCommand())
 	add("learn", demoCommand(), doctorCommand())
 	root.AddCommand(versionCommand(), exitCodesTopic())

@@ -36,6 +36,8 @@ var rules = []rule{
 	{dir: "cluster/apply", imports: "cluster cluster/manifest", k8s: true},
 	{dir: "cluster/state", imports: "cluster", k8s: true, io: "*"},
 	{dir: "rollout", k8s: true},
+	{dir: "cluster/watch", io: "*"},
+	{dir: "cluster/workload", imports: "cluster cluster/apply cluster/state controller", k8s: true, io: "*"},
 	{dir: "endpoints", imports: "cluster", k8s: true},
 	{dir: "balance", imports: "cluster dataplane endpoints", k8s: true},
 
@@ -43,7 +45,7 @@ var rules = []rule{
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
 	{dir: "controller", imports: "cluster", k8s: true},
 	{dir: "explain", imports: "balance cluster dataplane", k8s: true},
-	{dir: "agent", imports: "balance cluster dataplane endpoints pods", k8s: true},
+	{dir: "agent", imports: "balance cluster controller dataplane endpoints pods", k8s: true, io: "loop.go"},
 	{dir: "serve", io: "*"},
 	{dir: "health", imports: "agent balance cluster dataplane serve", io: "state.go nodeports.go"},
 	{dir: "metrics", imports: "agent cluster dataplane dataplane/meter", io: "handler.go"},

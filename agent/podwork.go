@@ -1,0 +1,285 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/controller"
+	"github.com/toyproxy/toyproxy/pods"
+)
+
+// podWork is what a pass has to do about Pods after the rules stand.
+type podWork struct {
+	// ours are the Pods that live on this node.
+	ours map[types.NamespacedName]bool
+	// end are Pods that have left the rules, bury those that have ended.
+	end, bury []pods.Seen
+}
+
+// pods looks at the Pods there are, decides which there are to be, begins to make
+// those that are missing, and marks as deleted those that are to go: the rules of
+// this pass know them for such.
+func (t *turn) pods(ctx context.Context) {
+	all := t.setting.Input.Objects.Pods
+	if t.setting.Pods == nil {
+		t.living = all
+		return
+	}
+	t.work.ours = map[types.NamespacedName]bool{}
+	seen, err := t.setting.Pods.Survey(ctx)
+	t.fail(err)
+	wanted, foreign := split(all)
+	owned := t.reconcile(ctx, seen)
+	work := pods.Compare(seen, append(wanted, owned...))
+	t.problems = append(t.problems, place(work.Problems, t.setting.Input.Locate)...)
+	deleted := t.markDeleted(ctx, work.Delete)
+	t.relabel(ctx, work.Relabel)
+	t.make(ctx, work.Make)
+	t.living = foreign
+	for _, s := range seen {
+		t.work.ours[s.Name] = s.State == pods.Living
+		if s.Pod == nil || s.State == pods.Unborn {
+			continue
+		}
+		p := s.Pod
+		if d := deleted[s.Name]; d != nil {
+			p = d
+		}
+		t.living = append(t.living, p)
+	}
+	t.plan(work)
+}
+
+// plan notes what is to be done once the rules stand, and when.
+func (t *turn) plan(work pods.Work) {
+	for _, task := range work.End {
+		t.work.end = append(t.work.end, task.Seen)
+		if task.Seen.Ending() {
+			t.lookAgain(task.Seen.Deadline())
+		}
+	}
+	for _, task := range work.Bury {
+		t.work.bury = append(t.work.bury, task.Seen)
+	}
+}
+
+// split parts Pods that are to be made here from those that are somebody else's.
+func split(all []*corev1.Pod) (wanted, foreign []*corev1.Pod) {
+	for _, p := range all {
+		if p.Status.PodIP == "" {
+			wanted = append(wanted, p)
+		} else {
+			foreign = append(foreign, p)
+		}
+	}
+	return wanted, foreign
+}
+
+// reconcile has the controllers decide, and returns the Pods that they want.
+func (t *turn) reconcile(ctx context.Context, seen []pods.Seen) []*corev1.Pod {
+	l := t.loop
+	if l.cfg.Workloads == nil {
+		return nil
+	}
+	in, problems, err := l.cfg.Workloads.Merge(ctx, t.setting.Input.Objects)
+	t.problems = append(t.problems, place(problems, t.setting.Input.Locate)...)
+	if err != nil {
+		// Not knowing what is wanted is no reason to end anything.
+		t.fail(fmt.Errorf("workloads: %w", err))
+		return ownedPods(seen, nil)
+	}
+	in.Pods = nil
+	for _, s := range seen {
+		if s.Pod != nil && (s.State == pods.Living || s.State == pods.Unborn) {
+			in.Pods = append(in.Pods, s.Pod)
+		}
+	}
+	in.Node, in.Now, in.MaxActions, in.Suffix = t.setting.Node.Name, t.now, l.cfg.MaxActions, l.cfg.Suffix
+	in.Fixed, in.NodeLabels = Made(t.setting.Input.Objects.Pods), labelsOf(t.setting)
+	res := controller.Reconcile(in)
+	t.problems = append(t.problems, place(res.Problems, t.setting.Input.Locate)...)
+	t.fail(l.cfg.Workloads.Keep(ctx, res))
+	t.bounded = t.bounded || res.Bounded
+	if !res.Again.IsZero() {
+		t.lookAgain(res.Again)
+	}
+	t.report.Rolling = rolling(in, res)
+	return ownedPods(seen, res.Actions)
+}
+
+// labelsOf are those of this node's object.
+func labelsOf(s Setting) map[string]string {
+	for _, n := range s.Input.Objects.Nodes {
+		if n.Name == s.Node.Name {
+			return n.Labels
+		}
+	}
+	return nil
+}
+
+// ownedPods are the Pods that controllers want: those there are, with what the
+// actions make of them, and new ones. Their status is left out. Pure.
+func ownedPods(seen []pods.Seen, actions []controller.Action) []*corev1.Pod {
+	next := map[types.NamespacedName]*corev1.Pod{}
+	for _, s := range seen {
+		fit := s.State == pods.Living || s.State == pods.Unborn
+		if fit && s.Pod != nil && !s.Ending() && metav1.GetControllerOf(s.Pod) != nil {
+			next[s.Name] = s.Pod
+		}
+	}
+	for _, a := range actions {
+		p, ok := a.Object.(*corev1.Pod)
+		if !ok {
+			continue
+		}
+		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+		if a.Op == controller.Delete {
+			delete(next, name)
+		} else {
+			next[name] = p
+		}
+	}
+	out := make([]*corev1.Pod, 0, len(next))
+	for _, p := range next {
+		out = append(out, asWanted([]*corev1.Pod{p}, func(*corev1.Pod) bool { return true })...)
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cluster.MakeRef(cluster.Pod, a.Namespace, a.Name).Compare(cluster.MakeRef(cluster.Pod, b.Namespace, b.Name))
+	})
+	return out
+}
+
+// rolling counts the workloads that are not what they are to be yet.
+func rolling(in controller.Input, res controller.Result) int {
+	n := 0
+	latest := map[types.NamespacedName]bool{}
+	for _, d := range append(slices.Clone(res.Deployments), in.Deployments...) {
+		name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
+		if latest[name] {
+			continue
+		}
+		latest[name] = true
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		s := d.Status
+		if s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
+			n++
+		}
+	}
+	return n
+}
+
+// make begins to make Pods, as many as one pass may.
+func (t *turn) make(ctx context.Context, tasks []pods.Task) {
+	l := t.loop
+	var now []*corev1.Pod
+	wanted := map[types.NamespacedName]bool{}
+	for _, task := range tasks {
+		wanted[task.Name] = true
+		if r, failing := l.failing[task.Name]; failing && t.now.Before(r.at) {
+			t.lookAgain(r.at)
+			continue
+		}
+		if l.cfg.MaxActions > 0 && len(now) == l.cfg.MaxActions {
+			t.bounded = true
+			break
+		}
+		now = append(now, task.Pod)
+	}
+	for name := range l.failing {
+		if !wanted[name] {
+			delete(l.failing, name)
+		}
+	}
+	if len(now) == 0 || ctx.Err() != nil {
+		return
+	}
+	failed := t.setting.Pods.Make(ctx, now)
+	for _, p := range now {
+		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+		err := failed[name]
+		if err == nil {
+			delete(l.failing, name)
+			t.report.PodsMade++
+			continue
+		}
+		l.failing[name] = l.failing[name].failed(t.now)
+		t.lookAgain(l.failing[name].at)
+		t.problems = append(t.problems, place([]cluster.Problem{{Object: cluster.MakeRef(cluster.Pod, name.Namespace, name.Name),
+			Message: fmt.Sprintf("cannot be made: %v; it is tried again", err)}}, t.setting.Input.Locate)...)
+	}
+}
+
+// markDeleted marks Pods as deleted and returns them as they are then.
+func (t *turn) markDeleted(ctx context.Context, tasks []pods.Task) map[types.NamespacedName]*corev1.Pod {
+	out := map[types.NamespacedName]*corev1.Pod{}
+	for _, task := range tasks {
+		err := t.setting.Pods.Change(ctx, task.Name, func(p *corev1.Pod) bool {
+			fresh := p.DeletionTimestamp == nil
+			if fresh {
+				now := metav1.NewTime(t.now.Truncate(time.Second))
+				p.DeletionTimestamp = &now
+			}
+			return fresh
+		})
+		if err != nil {
+			t.fail(fmt.Errorf("%s: %w", task, err))
+			continue
+		}
+		p := task.Seen.Pod.DeepCopy()
+		now := metav1.NewTime(t.now.Truncate(time.Second))
+		p.DeletionTimestamp = &now
+		out[task.Name] = p
+		task.Seen.Pod = p
+		t.work.end = append(t.work.end, task.Seen)
+		t.report.PodsEnded++
+	}
+	return out
+}
+
+// relabel gives Pods the metadata that is wanted of them.
+func (t *turn) relabel(ctx context.Context, tasks []pods.Task) {
+	for _, task := range tasks {
+		set := func(p *corev1.Pod) bool {
+			p.Labels, p.Annotations, p.OwnerReferences = task.Pod.Labels, task.Pod.Annotations, task.Pod.OwnerReferences
+			return true
+		}
+		if err := t.setting.Pods.Change(ctx, task.Name, set); err != nil {
+			t.fail(fmt.Errorf("%s: %w", task, err))
+		}
+	}
+}
+
+// farewell tells Pods to end that the rules know no more, takes away what those
+// have left that have ended, and mends the networks of the others.
+func (t *turn) farewell(ctx context.Context) {
+	if t.setting.Pods == nil {
+		return
+	}
+	if t.loop.audit.settled {
+		if err := t.setting.Pods.End(ctx, t.work.end); err != nil {
+			t.fail(fmt.Errorf("ending Pods: %w", err))
+		}
+	}
+	if most := t.loop.cfg.MaxActions; most > 0 && len(t.work.bury) > most {
+		t.work.bury, t.bounded = t.work.bury[:most], true
+	}
+	if len(t.work.bury) > 0 {
+		if err := t.setting.Pods.Bury(ctx, t.work.bury); err != nil {
+			t.fail(fmt.Errorf("what is left of Pods: %w", err))
+		}
+		t.lookAgain(t.now.Add(t.loop.cfg.MinSyncPeriod))
+	}
+	if t.has(AuditDue, KernelChanged) {
+		t.repairPods(ctx)
+	}
+}

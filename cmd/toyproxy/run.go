@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/cluster/workload"
+	"github.com/toyproxy/toyproxy/dataplane/conntrack"
+)
+
+// runOptions are what run is asked for.
+type runOptions struct {
+	src sourceFlags
+	nf  nodeFlags
+	// config is the file that flags are also read from.
+	config        string
+	minSync, sync time.Duration
+	maxActions    int
+	cleanup       bool
+}
+
+func (o *runOptions) register(cmd *cobra.Command) {
+	o.src.register(cmd)
+	o.nf.register(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.config, "config", "", "file that flags are read from too, as YAML whose keys are their names; read again when it changes")
+	fl.DurationVar(&o.minSync, "min-sync-period", agent.DefaultMinSyncPeriod, "least time between the end of a pass and the next one: changes meanwhile are one")
+	fl.DurationVar(&o.sync, "sync-period", agent.DefaultSyncPeriod, "how often the kernel is compared with what it should hold, and repaired")
+	fl.IntVar(&o.maxActions, "max-actions-per-pass", agent.DefaultMaxActions, "how many Pods one pass makes and ends at most (0: as many as there are)")
+	fl.BoolVar(&o.cleanup, "cleanup-on-exit", false, "remove everything when it is ended by TERM or INT, as down does (default: rules and Pods stay)")
+}
+
+func runCommand() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Keep Pods and kernel as the manifests want them",
+		Long: `The same as sync, as a daemon: it follows every change of manifests and Pods, and
+repairs what others change in the kernel. Ended by TERM or INT it leaves rules and
+Pods as they are; started again it goes on where it was.
+
+HUP makes it read everything again.`,
+		Example: `  sudo toyproxy run -f manifests
+  sudo toyproxy run --backend nftables --sync-period 2s
+  sudo toyproxy run --config /etc/toyproxy/config.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needRoot("run"); err != nil {
+				return err
+			}
+			if err := o.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := enterNamespace(o.nf.netns.value); err != nil {
+				return err
+			}
+			return runDaemon(cmd, &o)
+		},
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// complete adds what the configuration says, and checks.
+func (o *runOptions) complete(fl *pflag.FlagSet) error {
+	if o.config != "" {
+		if err := readConfig(o.config, fl); err != nil {
+			return exit(exitUsage, err)
+		}
+	}
+	return o.check()
+}
+
+func (o *runOptions) check() error {
+	switch {
+	case o.sync <= 0 || o.minSync < 0:
+		return exit(exitUsage, errors.New("--sync-period must be above 0, --min-sync-period not below"))
+	case o.minSync > o.sync:
+		return exit(exitUsage, fmt.Errorf("--min-sync-period %s is longer than --sync-period %s", o.minSync, o.sync))
+	case o.maxActions < 0:
+		return exit(exitUsage, errors.New("--max-actions-per-pass must not be below 0"))
+	}
+	for _, f := range o.src.files {
+		if f == "-" {
+			return exit(exitUsage, errors.New("-f -: what is read once cannot be followed: give a file or a directory, or use sync"))
+		}
+	}
+	return nil
+}
+
+// daemon is a run under way.
+type daemon struct {
+	cmd  *cobra.Command
+	opts *runOptions
+	sc   scope
+	log  *slog.Logger
+	// last is what other commands are told of this run.
+	last state.Last
+}
+
+// runDaemon keeps the node until TERM or INT.
+func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
+	sc := o.nf.scope()
+	lock, err := lockNode(cmd.Context(), sc)
+	if err != nil {
+		return err
+	}
+	gone := false
+	defer func() {
+		if gone && failed == nil {
+			lock.Forget()
+		} else {
+			lock.Unlock()
+		}
+	}()
+	d := &daemon{cmd: cmd, opts: o, sc: sc, log: newLogger(cmd.ErrOrStderr())}
+	d.log.Info("starting", "version", versionString(), "pid", os.Getpid())
+	if err := d.keep(cmd.Context()); err != nil {
+		return err
+	}
+	if !o.cleanup {
+		d.log.Info("ended; rules and Pods stay as they are")
+		return nil
+	}
+	gone = true
+	return d.removeAll()
+}
+
+// keep runs the loop with all that wakes it.
+func (d *daemon) keep(ctx context.Context) error {
+	cfg, err := d.loopConfig()
+	if err != nil {
+		return err
+	}
+	loop := agent.NewLoop(cfg)
+	stop, err := d.startWaking(ctx, loop, cfg.Source.(*followed).paths())
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return loop.Run(ctx)
+}
+
+// loopConfig wires the parts of the loop together.
+func (d *daemon) loopConfig() (agent.LoopConfig, error) {
+	o := d.opts
+	kept, err := readState(d.sc)
+	if err != nil {
+		d.log.Warn("state", "problem", err.Error())
+	}
+	why := o.nf.backend.choose(state.ReadLast(d.sc.rulesDir()).Backend)
+	if why != "" {
+		d.log.Info("backend chosen", "backend", string(o.nf.backend), "because", why)
+	}
+	src, err := newFollowed(d, kept)
+	if err != nil {
+		return agent.LoopConfig{}, err
+	}
+	d.log.Info("objects", "manifests", src.source.description, "backend", string(o.nf.backend))
+	d.last = state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(d.cmd.Flags())}
+	backend := o.nf.newBackend(o.nf.backend, d.sc)
+	cfg := agent.LoopConfig{
+		Source: src, Backend: backend, BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
+		Flows:     conntrack.New(conntrack.Config{Virtual: o.nf.backend == backendIPVS, Journal: d.sc.flowsJournal()}),
+		Chronicle: newChronicle(d.sc, d.last), Observers: []agent.Observer{newDiary(d.log)},
+		MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
+	}
+	if !d.sc.pod {
+		cfg.Workloads = workload.Open(d.sc.stateDir)
+	}
+	return cfg, nil
+}
+
+// removeAll is down.
+func (d *daemon) removeAll() error {
+	ctx := context.Background()
+	a, err := buildAgentForDown(&d.opts.nf, d.sc)
+	if err != nil {
+		return err
+	}
+	plan, err := a.Down(ctx)
+	if err != nil {
+		return err
+	}
+	changes := len(plan.Changes())
+	if err := plan.Apply(ctx); err != nil {
+		return err
+	}
+	d.log.Info("ended; everything is removed", "changes", changes)
+	return forgetState(d.sc)
+}
+
+// suffixLetters are those of Kubernetes: no vowels, lest words come out.
+const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
+
+// suffix returns the ending of a new Pod's name.
+func suffix() string {
+	var out strings.Builder
+	for _, b := range randomBytes() {
+		out.WriteByte(suffixLetters[int(b)%len(suffixLetters)])
+	}
+	return out.String()
+}
+
+func randomBytes() [5]byte {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return b
+}
+
+// statePath is a path below the state directory, made if need be.
+func (sc scope) statePath(name string) (string, error) {
+	dir := filepath.Join(sc.stateDir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return dir, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// newLogger writes one line a message. A journal notes the time by itself.
+func newLogger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{}
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		opts.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && len(groups) == 0 {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// diary implements agent.Observer: it logs what passes did.
+type diary struct {
+	log *slog.Logger
+	// told are the problems that have been told, failure the last failure.
+	told    map[string]bool
+	failure string
+}
+
+func newDiary(log *slog.Logger) *diary { return &diary{log: log, told: map[string]bool{}} }
+
+// mostLines is how many changes of one kind are logged one by one.
+const mostLines = 20
+
+// Observe logs a pass that did something.
+func (d *diary) Observe(r agent.Report) {
+	d.problems(r.Problems)
+	d.each(slog.LevelWarn, "drift repaired", r.Drift)
+	switch {
+	case r.Err != nil && r.Err.Error() != d.failure:
+		d.failure = r.Err.Error()
+		d.log.Error("pass failed, it is tried again", "error", strings.ReplaceAll(d.failure, "\n", "; "))
+	case r.Err == nil && d.failure != "":
+		d.failure = ""
+		d.log.Info("what failed has succeeded")
+	}
+	if len(r.Changes)+len(r.Drift)+r.Flows+r.PodsMade+r.PodsEnded == 0 && !has(r.Causes, agent.Started) {
+		return
+	}
+	add, update, remove := countChanges(r.Changes)
+	d.log.Info("pass", "causes", causes(r.Causes), "took", r.Took.Round(100*time.Microsecond),
+		"changes", fmt.Sprintf("+%d ~%d -%d", add, update, remove), "drift", len(r.Drift), "flows", r.Flows,
+		"made", r.PodsMade, "ended", r.PodsEnded, "services", r.Services, "frontends", r.Frontends,
+		"endpoints", r.Endpoints, "pods", r.Pods)
+}
+
+func has(causes []agent.Cause, c agent.Cause) bool {
+	for _, have := range causes {
+		if have == c {
+			return true
+		}
+	}
+	return false
+}
+
+func causes(cs []agent.Cause) string {
+	var out []string
+	for _, c := range cs {
+		out = append(out, string(c))
+	}
+	return strings.Join(out, ",")
+}
+
+// each logs changes one by one, up to a number.
+func (d *diary) each(level slog.Level, what string, changes []dataplane.Change) {
+	for i, c := range changes {
+		if i == mostLines {
+			d.log.Log(context.Background(), level, what, "more", len(changes)-i)
+			break
+		}
+		d.log.Log(context.Background(), level, what, "change", c.String(), "lines", strings.Join(c.Lines, " | "))
+	}
+}
+
+// problems logs each problem once, and once that it is gone.
+func (d *diary) problems(now []cluster.Problem) {
+	present := map[string]bool{}
+	for _, p := range now {
+		text := p.String()
+		present[text] = true
+		if d.told[text] {
+			continue
+		}
+		d.told[text] = true
+		level := slog.LevelError
+		if p.Warning {
+			level = slog.LevelWarn
+		}
+		d.log.Log(context.Background(), level, "problem", "what", text)
+	}
+	for text := range d.told {
+		if !present[text] {
+			delete(d.told, text)
+			d.log.Info("problem is gone", "what", text)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
+)
+
+// followed implements agent.Source by manifests that are read again and again.
+type followed struct {
+	opts   *runOptions
+	sc     scope
+	source source
+	// kept are the objects of the last load, or at the start those that an earlier
+	// process left; made tells which Pods of those were made here.
+	kept cluster.Objects
+	made map[types.NamespacedName]bool
+	// files are those in which objects stood when they were good.
+	files map[cluster.Ref]string
+}
+
+func newFollowed(d *daemon, kept cluster.Objects) (*followed, error) {
+	f := &followed{opts: d.opts, sc: d.sc, kept: kept, made: state.OpenLive(d.sc.stateDir).Made(), files: map[cluster.Ref]string{}}
+	s, err := f.opts.src.source(strings.NewReader(""), f.earlier)
+	f.source = s
+	return f, err
+}
+
+// earlier is a Service as it was loaded before.
+func (f *followed) earlier(name types.NamespacedName) *corev1.Service {
+	return serviceByName(f.kept.Services)(name)
+}
+
+// Load reads all manifests. Objects that are wrong now are as they were when they
+// were good.
+func (f *followed) Load(ctx context.Context) (agent.Input, error) {
+	f.source.options.Earlier = serviceByName(f.kept.Services)
+	in, err := f.source.load(ctx)
+	if err != nil {
+		return in, err
+	}
+	if err := refuseNothing(in, f.source); err != nil {
+		return in, err
+	}
+	for ref := range in.Objects.Refs() {
+		f.files[ref] = in.Locate(ref, "").File
+	}
+	in = agent.KeepGoodOf(in, f.kept, func(p *corev1.Pod) bool {
+		return f.made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+	}, func(ref cluster.Ref) string { return f.files[ref] })
+	keepAges(in.Objects.Services, serviceByName(f.kept.Services))
+	f.kept, f.made = in.Objects, nil
+	return in, nil
+}
+
+// paths are the files and directories to watch.
+func (f *followed) paths() []string {
+	if f.source.options.FS != nil {
+		return nil
+	}
+	return f.source.options.Paths
+}
+
+// Settle says which node it is.
+func (f *followed) Settle(ctx context.Context, in agent.Input) (agent.Setting, error) {
+	src := &f.opts.src
+	if err := placeOnMembers(ctx, &in, src.node.value, f.sc); err != nil {
+		return agent.Setting{}, err
+	}
+	node, err := src.agentNode(&in, f.sc.sight(fromKernel))
+	if err != nil {
+		return agent.Setting{}, err
+	}
+	in.Problems = append(in.Problems, src.doorProblems(node, in.Objects.Services)...)
+	if f.sc.pod {
+		in.Objects.Pods, err = livePods(f.sc, in.Objects.Pods)
+		return agent.Setting{Input: in, Node: node}, err
+	}
+	runtime, err := newPods(src, f.sc, in.Objects, node)
+	return agent.Setting{Input: in, Node: node, Pods: runtime}, err
+}
