@@ -307,7 +307,9 @@ func scale(n int32) func(*appsv1.Deployment) {
 }
 
 func update(version string) func(*appsv1.Deployment) {
-	return func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "example.com/" + d.Name + ":" + version }
+	return func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Image = "example.com/" + d.Name + ":" + version
+	}
 }
 
 // versionOf is the version of a Pod's template.
