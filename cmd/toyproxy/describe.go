@@ -35,7 +35,7 @@ of the manifests instead: addresses, ports, endpoints, policies.`,
 			if err != nil {
 				return exit(exitUsage, err)
 			}
-			d, err := readDesired(cmd, &src, &nf)
+			d, err := readLook(cmd, &src, &nf)
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ of the manifests instead: addresses, ports, endpoints, policies.`,
 				if i > 0 {
 					fmt.Fprintf(cmd.OutOrStdout(), "\n\n")
 				}
-				if err := describeService(cmd.OutOrStdout(), r.object.(*corev1.Service), d); err != nil {
+				if err := describeService(cmd.OutOrStdout(), r.object.(*corev1.Service), d.Desired); err != nil {
 					return err
 				}
 			}

@@ -4,18 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
-
-	"github.com/toyproxy/toyproxy/agent"
 )
 
 // getFlags are kubectl's, as far as they make sense here.
@@ -35,12 +30,19 @@ func getCommand() *cobra.Command {
 	var g getFlags
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME...]",
-		Short: "Show services, endpoints, endpointslices, pods or frontends",
-		Long: `Shows the objects that live on this node, as the last sync left them; with -f those
-of the manifests instead. KIND is services (svc), endpoints (ep), endpointslices,
-pods (po) or frontends (fe): the table that the backends program. Several kinds
-are joined by commas, and KIND/NAME works too.`,
+		Short: "Show objects: services, pods, deployments, events, problems and more",
+		Long: `Shows the objects that live on this node, as they are now; with -f those of the
+manifests instead. KIND is one of
+  services (svc), endpoints (ep), endpointslices,
+  pods (po), deployments (deploy), replicasets (rs), statefulsets (sts),
+  daemonsets (ds), configmaps (cm), secrets, controllerrevisions,
+  events (ev), problems: what is wrong with the manifests now,
+  frontends (fe): the table that the backends program,
+  all: pods, services and what makes pods.
+Several kinds are joined by commas, and KIND/NAME works too.`,
 		Example: `  toyproxy get pods -o wide
+  toyproxy get deploy,rs,po -l app=web
+  toyproxy get pods -w
   toyproxy get svc,endpoints -A
   toyproxy get frontends -f examples/guestbook.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -48,7 +50,7 @@ are joined by commas, and KIND/NAME works too.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"services", "endpoints", "endpointslices", "pods", "frontends"}, cobra.ShellCompDirectiveNoFileComp
+			return kindNames(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runGet(cmd, &src, &nf, &g, args)
@@ -73,17 +75,6 @@ func (g *getFlags) registerChoice(cmd *cobra.Command) {
 	fl.BoolVar(&g.ignoreMissing, "ignore-not-found", false, "succeed when a named object does not exist")
 }
 
-// readDesired resolves the objects that a command shows: the live ones, or with
-// -f those of the manifests.
-func readDesired(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (agent.Desired, error) {
-	if os.Geteuid() == 0 {
-		if err := enterNamespace(nf.netns.value); err != nil {
-			return agent.Desired{}, err
-		}
-	}
-	return desired(cmd.Context(), cmd.InOrStdin(), src, nf.scope(), len(src.files) == 0)
-}
-
 // request is what one get asks for: kinds, names, and which objects of them.
 type request struct {
 	views    []view
@@ -96,22 +87,30 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	if err != nil {
 		return exit(exitUsage, err)
 	}
-	read := func() (agent.Desired, error) { return readDesired(cmd, src, nf) }
+	read := func() (look, error) { return readLook(cmd, src, nf) }
 	d, err := read()
 	if err != nil {
 		return err
 	}
-	printProblems(cmd.ErrOrStderr(), d.Problems)
+	if !req.has("problems") {
+		printProblems(cmd.ErrOrStderr(), d.Problems)
+	}
+	if g.watch {
+		w := watcher{g: g, req: req, out: cmd.OutOrStdout(), shown: map[string]row{}}
+		return eachChange(cmd.Context(), nf.scope().stateDir, src.files, func() (bool, error) { return false, w.see(read) })
+	}
 	if err := g.print(cmd, req, d); err != nil {
 		return err
 	}
-	if errs := d.Errors(); len(errs) > 0 && !g.watch {
+	if errs := d.Errors(); len(errs) > 0 && !req.has("problems") {
 		return exit(exitBadManifest, nil)
 	}
-	if !g.watch {
-		return nil
-	}
-	return g.follow(cmd, req, d, read)
+	return nil
+}
+
+// has tells whether a kind is asked for.
+func (r request) has(plural string) bool {
+	return slices.ContainsFunc(r.views, func(v view) bool { return v.plural == plural })
 }
 
 // request parses "svc,pods NAME" and "svc/web" forms.
@@ -128,10 +127,10 @@ func (g *getFlags) request(args []string) (request, error) {
 			req.names = append(req.names, n)
 		}
 	}
-	for kind := range strings.SplitSeq(kinds, ",") {
+	for kind := range strings.SplitSeq(withAll(kinds), ",") {
 		v, ok := viewOf(kind)
 		if !ok {
-			return req, fmt.Errorf("there is no kind %q: use services, endpoints, endpointslices, pods or frontends", kind)
+			return req, fmt.Errorf("there is no kind %q: use %s", kind, strings.Join(kindNames(), ", "))
 		}
 		req.views = append(req.views, v)
 	}
@@ -143,13 +142,24 @@ func (g *getFlags) request(args []string) (request, error) {
 	return req, nil
 }
 
+// withAll puts what "all" means in its place.
+func withAll(kinds string) string {
+	list := strings.Split(kinds, ",")
+	for i, kind := range list {
+		if kind == "all" {
+			list[i] = strings.Join(allKinds[:], ",")
+		}
+	}
+	return strings.Join(list, ",")
+}
+
 // pick returns the rows of a view that the request asks for, and an error for
 // each name that does not exist.
-func (g *getFlags) pick(req request, v view, d agent.Desired) ([]row, error) {
+func (g *getFlags) pick(req request, v view, d look) ([]row, error) {
 	var rows []row
 	found := map[string]bool{}
 	for _, r := range v.rows(d) {
-		inScope := g.all || r.namespace == g.namespace
+		inScope := g.all || r.namespace == g.namespace || r.namespace == ""
 		named := len(req.names) == 0 || slices.Contains(req.names, r.name)
 		if !inScope || !named || !req.selector.Matches(labels.Set(r.labels)) {
 			continue
@@ -166,7 +176,7 @@ func (g *getFlags) pick(req request, v view, d agent.Desired) ([]row, error) {
 	return rows, errors.Join(missing...)
 }
 
-func (g *getFlags) print(cmd *cobra.Command, req request, d agent.Desired) error {
+func (g *getFlags) print(cmd *cobra.Command, req request, d look) error {
 	var errs []error
 	var all []row
 	printed := 0
@@ -183,7 +193,7 @@ func (g *getFlags) print(cmd *cobra.Command, req request, d agent.Desired) error
 		}
 		if len(rows) > 0 {
 			printed++
-			errs = append(errs, g.table(w, v, rows, len(req.views) > 1, true))
+			errs = append(errs, g.table(w, v, rows, len(req.views) > 1))
 		}
 	}
 	switch g.out.value {
@@ -204,26 +214,28 @@ func (g *getFlags) print(cmd *cobra.Command, req request, d agent.Desired) error
 	return errors.Join(errs...)
 }
 
-func (g *getFlags) table(w io.Writer, v view, rows []row, prefix, header bool) error {
-	c := newColumns(w)
-	cells := func(ns string, cells, wide []string) []string {
-		if g.out.value == "wide" {
-			cells = append(slices.Clone(cells), wide...)
-		}
-		if g.all {
-			cells = append([]string{ns}, cells...)
-		}
-		return cells
+// cells are the columns that were asked for.
+func (g *getFlags) cells(namespace string, cells, wide []string) []string {
+	if g.out.value == "wide" {
+		cells = append(slices.Clone(cells), wide...)
 	}
-	if header && !g.noHeaders {
-		c.row(cells("NAMESPACE", v.header, v.wide)...)
+	if g.all {
+		cells = append([]string{namespace}, cells...)
+	}
+	return cells
+}
+
+func (g *getFlags) table(w io.Writer, v view, rows []row, prefix bool) error {
+	c := newColumns(w)
+	if !g.noHeaders {
+		c.row(g.cells("NAMESPACE", v.header, v.wide)...)
 	}
 	for _, r := range rows {
 		out := slices.Clone(r.cells)
 		if prefix {
 			out[0] = r.resource + "/" + out[0]
 		}
-		c.row(cells(r.namespace, out, r.wide)...)
+		c.row(g.cells(r.namespace, out, r.wide)...)
 	}
 	return c.flush()
 }
@@ -254,47 +266,4 @@ func (g *getFlags) encode(w io.Writer, req request, rows []row) error {
 type list struct {
 	metav1.TypeMeta `json:",inline"`
 	Items           []any `json:"items"`
-}
-
-// watchInterval is how often the state directory is read again.
-const watchInterval = time.Second
-
-// follow prints the rows that changed, each time something did.
-func (g *getFlags) follow(cmd *cobra.Command, req request, last agent.Desired, read func() (agent.Desired, error)) error {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-cmd.Context().Done():
-			return nil
-		case <-tick.C:
-		}
-		now, err := read()
-		if err != nil {
-			return err
-		}
-		for _, v := range req.views {
-			before := map[string]string{}
-			for _, r := range v.rows(last) {
-				before[r.namespace+"/"+r.name] = v.fingerprint(r)
-			}
-			rows, _ := g.pick(req, v, now)
-			rows = slices.DeleteFunc(rows, func(r row) bool { return before[r.namespace+"/"+r.name] == v.fingerprint(r) })
-			if err := g.table(cmd.OutOrStdout(), v, rows, len(req.views) > 1, false); err != nil {
-				return err
-			}
-		}
-		last = now
-	}
-}
-
-// fingerprint is what a watcher compares: everything but the age.
-func (v view) fingerprint(r row) string {
-	parts := slices.Sorted(maps.Keys(r.labels))
-	for i, c := range r.cells {
-		if v.header[i] != "AGE" {
-			parts = append(parts, c)
-		}
-	}
-	return strings.Join(append(parts, r.wide...), "\x00")
 }

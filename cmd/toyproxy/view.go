@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ type view struct {
 	plural string
 	header []string
 	wide   []string
-	rows   func(agent.Desired) []row
+	rows   func(look) []row
 }
 
 // row is one object of a view.
@@ -37,6 +36,14 @@ type row struct {
 }
 
 func views() []view {
+	return slices.Concat(trafficViews(), workloadViews(), noteViews())
+}
+
+// allKinds is what "all" means, as for kubectl.
+var allKinds = [...]string{"pods", "services", "daemonsets", "deployments", "replicasets", "statefulsets"}
+
+// trafficViews are those of Services and what they lead to.
+func trafficViews() []view {
 	return []view{
 		{[]string{"services", "service", "svc"}, "services",
 			[]string{"NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "AGE"}, []string{"SELECTOR"}, serviceRows},
@@ -60,6 +67,15 @@ func viewOf(kind string) (view, bool) {
 	return view{}, false
 }
 
+// kindNames are the names of all kinds, in the plural.
+func kindNames() []string {
+	var out []string
+	for _, v := range views() {
+		out = append(out, v.plural)
+	}
+	return out
+}
+
 func age(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -74,7 +90,7 @@ func joinOr(none string, parts []string) string {
 	return strings.Join(parts, ",")
 }
 
-func serviceRows(d agent.Desired) []row {
+func serviceRows(d look) []row {
 	var rows []row
 	for _, s := range d.Objects.Services {
 		ports := make([]string, len(s.Spec.Ports))
@@ -115,7 +131,7 @@ func externalOf(s *corev1.Service) string {
 }
 
 // endpointRows joins the slices of each Service, as the old Endpoints view did.
-func endpointRows(d agent.Desired) []row {
+func endpointRows(d look) []row {
 	var rows []row
 	for _, s := range d.Objects.Services {
 		var addrs []string
@@ -155,7 +171,7 @@ func hostPort(addr string, port int) string {
 	return addr + ":" + strconv.Itoa(port)
 }
 
-func sliceRows(d agent.Desired) []row {
+func sliceRows(d look) []row {
 	var rows []row
 	for _, sl := range d.Slices {
 		var ports, addrs []string
@@ -175,48 +191,7 @@ func sliceRows(d agent.Desired) []row {
 	return rows
 }
 
-func podRows(d agent.Desired) []row {
-	var rows []row
-	for _, p := range d.Pods {
-		ready, restarts := 0, int32(0)
-		for _, c := range p.Status.ContainerStatuses {
-			restarts += c.RestartCount
-			if c.Ready {
-				ready++
-			}
-		}
-		rows = append(rows, row{"pod", p.Namespace, p.Name, p.Labels,
-			[]string{p.Name, fmt.Sprintf("%d/%d", ready, len(p.Spec.Containers)), podStatus(p), strconv.Itoa(int(restarts)), age(p.CreationTimestamp)},
-			[]string{orNone(p.Status.PodIP), orNone(p.Spec.NodeName), orNone(podNamespaceName(d, p))}, typed(p, "v1", "Pod")})
-	}
-	return rows
-}
-
-func podStatus(p *corev1.Pod) string {
-	if p.DeletionTimestamp != nil {
-		return "Terminating"
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		if t := c.State.Terminated; t != nil {
-			return orPhase(t.Reason, p)
-		}
-	}
-	return orPhase(p.Status.Reason, p)
-}
-
-func orPhase(reason string, p *corev1.Pod) string {
-	switch {
-	case reason != "":
-		return reason
-	case p.Status.Phase == "" && p.Status.PodIP == "":
-		return "Pending"
-	case p.Status.Phase == "":
-		return "Running"
-	}
-	return string(p.Status.Phase)
-}
-
-func frontendRows(d agent.Desired) []row {
+func frontendRows(d look) []row {
 	var rows []row
 	for _, fe := range d.Table.Frontends {
 		ns, _, _ := strings.Cut(agent.ServiceName(fe.Service), "/")
