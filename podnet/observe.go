@@ -143,33 +143,6 @@ func (n *Node) Networks() ([]Network, error) {
 	return out, nil
 }
 
-// etcFiles are the contents of the files of one namespace.
-func etcFiles(net Network, r Request) map[string]string {
-	var hosts strings.Builder
-	fmt.Fprintf(&hosts, "%s for %s: `ip netns exec %s` mounts it over /etc/hosts.\n", fileMark, r.For, net.Name)
-	hosts.WriteString("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n")
-	for _, a := range net.Addrs {
-		fmt.Fprintf(&hosts, "%s\t%s\n", a, r.Hostname)
-	}
-	files := map[string]string{"hosts": hosts.String()}
-	if len(r.DNS.Servers) == 0 {
-		return files
-	}
-	var resolv strings.Builder
-	fmt.Fprintf(&resolv, "%s for %s: `ip netns exec %s` mounts it over /etc/resolv.conf.\n", fileMark, r.For, net.Name)
-	for _, s := range r.DNS.Servers {
-		fmt.Fprintf(&resolv, "nameserver %s\n", s)
-	}
-	if len(r.DNS.Search) > 0 {
-		fmt.Fprintf(&resolv, "search %s\n", strings.Join(r.DNS.Search, " "))
-	}
-	if len(r.DNS.Options) > 0 {
-		fmt.Fprintf(&resolv, "options %s\n", strings.Join(r.DNS.Options, " "))
-	}
-	files["resolv.conf"] = resolv.String()
-	return files
-}
-
 // makeNamespace makes a named namespace that carries our mark from before it can
 // be seen. One that is there already and carries it will do.
 func makeNamespace(path, mark string) error {

@@ -4,18 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
-
-// DNS is what a resolv.conf says. Without servers none is written, and programs
-// see the host's.
-type DNS struct {
-	Servers         []netip.Addr
-	Search, Options []string
-}
 
 // Request asks for the network of one Pod.
 type Request struct {
@@ -23,9 +15,12 @@ type Request struct {
 	Name string
 	// For is whom it serves, for people: "default/web-1".
 	For string
-	// Hostname is the name of the Pod's addresses in its hosts file.
+	// Hostname is the name of the Pod's addresses in its hosts file; several have
+	// blanks between them.
 	Hostname string
-	DNS      DNS
+	// Aliases are further lines of the hosts file.
+	Aliases []Alias
+	DNS     DNS
 	// Renew gives a network that exists already a new namespace and new
 	// addresses. Whoever lives in the old one has to be gone before Apply.
 	Renew bool

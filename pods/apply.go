@@ -14,9 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/podnet"
 )
@@ -199,6 +197,12 @@ func (r *Runtime) startPause(p *corev1.Pod) (process, error) {
 	// A session of its own: nothing that ends this process's terminal or group
 	// reaches the Pod.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := r.surround(cmd, p); err != nil {
+		return process{}, err
+	}
+	if r.cfg.Backoff != (Backoff{}) {
+		cmd.Env = append(cmd.Environ(), r.cfg.Backoff.env())
+	}
 	netns := r.cfg.Net.Path(NetworkName(p.Namespace, p.Name))
 	if err := podnet.Do(netns, cmd.Start); err != nil {
 		return process{}, fmt.Errorf("pause process: %w", err)
@@ -258,8 +262,11 @@ func (r *Runtime) awaitOne(ctx context.Context, p begun) error {
 func unsettled(rep report) []string {
 	var out []string
 	for _, c := range rep.Containers {
+		if c.Role != mainRole && c.failed() {
+			return nil // those after it will not start soon
+		}
 		if !c.settled() {
-			out = append(out, c.Name+" is "+string(c.Phase))
+			out = append(out, strings.TrimSuffix(c.Name+" is "+string(c.Phase)+": "+c.Unready, ": "))
 		}
 	}
 	return out
@@ -269,23 +276,8 @@ func (r *Runtime) startErrors(p *corev1.Pod, rep report) error {
 	var errs []error
 	for _, c := range rep.Containers {
 		if c.failed() {
-			errs = append(errs, &StartError{key(p), c.Name, c.Reason, c.Message, LogPath(r.cfg.StateDir, p.Namespace, p.Name, c.Name)})
+			errs = append(errs, &StartError{key(p), c.Name, c.end().Reason, c.end().Message, LogPath(r.cfg.StateDir, p.Namespace, p.Name, c.Name)})
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// saveStatus writes a report into the kept Pod, so that other processes see it.
-// A Pod that is no longer kept is being deleted, and stays so.
-func saveStatus(dir state.Dir[*corev1.Pod], name types.NamespacedName, rep report) error {
-	p, err := dir.Load(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	setContainers(p, rep.Containers)
-	_, err = dir.Save(p)
-	return err
 }

@@ -39,6 +39,9 @@ type Config struct {
 	ClusterDomain string
 	// StartTimeout bounds the wait for new Pods. 0: DefaultStartTimeout.
 	StartTimeout time.Duration
+	// Backoff says how long containers that keep ending wait. Zero: as long as in
+	// Kubernetes.
+	Backoff Backoff
 	// Progress is told, perhaps by another goroutine, what Apply has been waiting
 	// for when that takes long. Nil: nobody is.
 	Progress func(string)

@@ -100,7 +100,7 @@ func (p *deletePlan) Apply(ctx context.Context) error {
 		errs = append(errs, r.forget(v.id()))
 	}
 	if p.all {
-		for _, dir := range []string{"pods", "pause", "logs"} {
+		for _, dir := range []string{"pods", "pause", "logs", "world"} {
 			errs = append(errs, os.RemoveAll(filepath.Join(r.cfg.StateDir, dir)))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Two files, none longer than the limit, in which nothing is missing.
@@ -59,6 +61,7 @@ func TestOutputBlocks(t *testing.T) {
 func TestLogOfAChattyContainer(t *testing.T) {
 	l := newLab(t)
 	pod := program("chatty", "sh", "-c", "seq 3000000; exit 3")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	_ = l.try(pod) // on a slow machine it runs on for a while
 	poll(t, "its end", func() bool { return l.report("chatty").Containers[0].Phase == exited })
 	if got := l.report("chatty").Containers[0].Message; got != "exited with status 3: 3000000" {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Args = append([]string{os.Args[0], StandInName}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 {
-		commands := map[string]func(context.Context, []string) error{"pause": Pause, "stand-in": StandIn, "apply-and-hang": applyAndHang}
+		commands := map[string]func(context.Context, []string) error{"pause": Pause, InitName: PauseInit, "stand-in": StandIn, "apply-and-hang": applyAndHang}
 		if command, ok := commands[os.Args[1]]; ok {
 			if err := command(context.Background(), os.Args[2:]); err != nil {
 				fmt.Fprintln(os.Stderr, err)

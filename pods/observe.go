@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,7 +40,7 @@ func (l live) current() *corev1.Pod {
 		return l.pod
 	}
 	p := l.pod.DeepCopy()
-	setContainers(p, l.report.Containers)
+	setStatus(p, l.report)
 	return p
 }
 
@@ -62,17 +61,6 @@ func (l live) settled() *corev1.Pod {
 	p := l.pod.DeepCopy()
 	setContainers(p, started(l.pod, l.report.Containers))
 	return p
-}
-
-// neverStarted tells of a container that could not be started, or is "". What it
-// lacks may have been installed since.
-func (l live) neverStarted() string {
-	for _, c := range l.report.Containers {
-		if c.Reason == reasonStartError {
-			return fmt.Sprintf("container %s could not be started (%s)", c.Name, c.Message)
-		}
-	}
-	return ""
 }
 
 // observation is what there is on the node, by NAMESPACE/NAME.
@@ -171,8 +159,6 @@ func decide(want *corev1.Pod, l live, fits bool) (action, string) {
 		return replace, "its pause process has died"
 	case !l.held:
 		return create, "it was left half made"
-	case want.Spec.RestartPolicy != corev1.RestartPolicyNever && l.neverStarted() != "":
-		return replace, l.neverStarted() + ": it is tried again"
 	case !sameMeta(want, l.pod):
 		return relabel, "its metadata changed"
 	}

@@ -2,16 +2,12 @@ package pods
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,17 +31,6 @@ const (
 	standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
-// ownHostname gives the Pod a host name of its own. A kernel without UTS
-// namespaces leaves it the node's: the name must not be set there.
-func ownHostname(name string) error {
-	if err := unix.Unshare(unix.CLONE_NEWUTS); errors.Is(err, unix.EINVAL) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return unix.Sethostname([]byte(name))
-}
-
 // Pause is the body of the hidden command "pause NAMESPACE/NAME --state-dir DIR":
 // it holds the Pod of that name, in whose network namespace it was started, and
 // returns when TERM, INT or the end of the context has ended its containers.
@@ -65,153 +50,183 @@ func Pause(ctx context.Context, args []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("pause: becoming the reaper of orphans: %w", err)
 	}
-	if err := ownHostname(hostname(pod)); err != nil {
-		return fmt.Errorf("pause: host name: %w", err)
+	world, err := openWorld(pod, args[2])
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte("toyproxy-pause"), 0) // for top(1) only
 	// All signals: those that are not asked for end a process, and an ignored one
 	// would be ignored by every container too.
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals)
+	signal.Notify(signals, allSignals()...)
 	me, err := self()
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
-	p := &pause{pod: pod, dir: dir, stateDir: args[2], report: report{process: me},
-		ready: make(chan string), outlets: map[string]*outlet{}}
-	p.startAll()
+	p := &pause{pod: pod, stateDir: args[2], world: world, sup: newSupervisor(pod, backoffFromEnv(), time.Now()),
+		listens: make(chan listener), answers: make(chan answer), tasks: map[int]*task{}, outlets: map[string]*outlet{},
+		teller: newTeller(dir, args[2], types.NamespacedName{Namespace: ns, Name: name}, me)}
+	defer p.teller.close()
 	return p.loop(ctx, signals)
 }
 
-// pause is the state of a pause process. One goroutine owns it; others only wait
-// for a stand-in's word.
-type pause struct {
-	pod      *corev1.Pod
-	dir      state.Dir[*corev1.Pod]
-	stateDir string
-	report   report
-	// ready passes the names of containers whose stand-in listens.
-	ready chan string
-	// outlets lead what the containers print into their logs, by container.
-	outlets map[string]*outlet
-	// ending: TERM was sent. killAt is when KILL follows.
-	ending bool
-	killAt time.Time
+// allSignals are those that can be asked for, but for the one that Go's runtime
+// sends itself all the time.
+func allSignals() []os.Signal {
+	var out []os.Signal
+	for s := syscall.Signal(1); s <= 64; s++ {
+		if s != syscall.SIGURG && s != syscall.SIGKILL && s != syscall.SIGSTOP {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
-// loop lives until the containers have been ended.
+// pause is the body of a pause process: it does what its supervisor says, and
+// tells it what happens. One goroutine owns it, and starts all processes; others
+// wait for answers, and write the status.
+type pause struct {
+	pod      *corev1.Pod
+	stateDir string
+	world    *world
+	sup      *supervisor
+	teller   *teller
+	// listens passes the word of a stand-in, answers what became of tasks, which
+	// stand in tasks by their ticket.
+	listens chan listener
+	answers chan answer
+	tasks   map[int]*task
+	// outlets lead what the containers print into their logs, by container.
+	outlets map[string]*outlet
+}
+
+// listener is a run of a stand-in.
+type listener struct {
+	unit *unit
+	runs int
+}
+
+// loop lives until the Pod is to end, and its processes have ended.
 func (p *pause) loop(ctx context.Context, signals <-chan os.Signal) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	done := ctx.Done()
 	for {
 		children := p.reap()
-		if p.ending && !children {
-			return nil
+		p.act()
+		p.teller.tell(p.sup, time.Now())
+		if p.sup.wound && p.sup.idle() {
+			if p.sup.ending && !children {
+				return nil
+			}
+			p.killOrphans() // they end with their containers
 		}
-		if p.ending && !slices.ContainsFunc(p.report.Containers, func(c containerReport) bool { return c.Phase == running }) {
-			p.kill() // only orphans are left: they end with their containers
-		}
-		p.settle(tick)
+		p.wakeBy(timer, children)
 		select {
 		case s := <-signals:
 			if s == syscall.SIGTERM || s == syscall.SIGINT {
-				p.end()
+				p.sup.end(time.Now())
 			}
 		case <-done:
 			done = nil
-			p.end()
-		case name := <-p.ready:
-			p.change(name, func(c *containerReport) { c.Ready = c.Phase == running })
-		case now := <-tick.C:
-			if p.ending && now.After(p.killAt) {
-				p.kill()
-			}
-		}
-		if p.ending {
-			tick.Reset(20 * time.Millisecond)
+			p.sup.end(time.Now())
+		case l := <-p.listens:
+			p.sup.listens(l.unit, l.runs)
+		case a := <-p.answers:
+			delete(p.tasks, a.ticket)
+			p.sup.answered(a.ticket, a.outcome, a.message, time.Now())
+		case <-timer.C:
 		}
 	}
 }
 
-// startAll starts the containers in their order. One that cannot be started does
-// not stop the next.
-func (p *pause) startAll() {
-	for _, c := range p.pod.Spec.Containers {
-		p.report.Containers = append(p.report.Containers, containerReport{Name: c.Name, Phase: waiting, StandIn: len(c.Command) == 0})
+// wakeBy sets the timer to the supervisor's next step. The end of a child wakes
+// the loop too; orphans that are being killed are looked at again to be sure.
+func (p *pause) wakeBy(timer *time.Timer, children bool) {
+	next := p.sup.next
+	if p.sup.wound && p.sup.idle() && children {
+		next = time.Now().Add(20 * time.Millisecond)
 	}
-	p.save()
-	for i, c := range p.pod.Spec.Containers {
-		if err := p.start(c, &p.report.Containers[i]); err != nil {
-			r := &p.report.Containers[i]
-			r.Phase, r.ExitCode, r.Reason, r.Message, r.Finished = exited, 128, reasonStartError, err.Error(), time.Now()
-		}
+	if next.IsZero() {
+		timer.Stop()
+		return
 	}
-	p.save()
+	timer.Reset(time.Until(next))
 }
 
-// start starts one container as a child in a process group of its own.
-func (p *pause) start(c corev1.Container, r *containerReport) error {
-	path := standardPath
-	if s := os.Getenv("PATH"); s != "" {
-		path = s
-	}
-	env := environ(p.pod, c, path)
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: standInArgs(p.pod, c), Dir: cmp.Or(c.WorkingDir, "/"), Env: env}
-	if err := checkWorkingDir(cmd.Dir); err != nil {
-		return err
-	}
-	if len(c.Command) > 0 {
-		cmd.Args = argv(c, env)
-		program, err := lookUp(cmd.Args[0], env, cmd.Dir)
-		if err != nil {
-			return err
+// act does what the supervisor wants, until it wants nothing more.
+func (p *pause) act() {
+	for {
+		deeds := p.sup.step(time.Now())
+		if len(deeds) == 0 {
+			return
 		}
-		cmd.Path = program
+		for _, d := range deeds {
+			p.do(d)
+		}
 	}
-	out, w, err := newOutlet(LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, c.Name), maxLog)
+}
+
+func (p *pause) do(d deed) {
+	switch d.do {
+	case doStart:
+		if pid, err := p.start(d.unit); err != nil {
+			p.sup.notStarted(d.unit, err, time.Now())
+		} else {
+			p.sup.started(d.unit, pid, time.Now())
+		}
+	case doSignal:
+		signalGroup(d.unit.Pid, d.signal)
+	case doAsk:
+		p.ask(d)
+	case doCall:
+		p.call(d)
+	case doDrop:
+		p.drop(d.ticket)
+	case doLook:
+		p.sup.opened(d.unit, listening())
+	}
+}
+
+// start starts a container, with a pipe to its log.
+func (p *pause) start(u *unit) (int, error) {
+	out, w, err := newOutlet(LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, u.Name), maxLog)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer w.Close()
-	p.outlets[c.Name] = out
-	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if r.StandIn {
-		ready, err := p.listenFor(c.Name)
-		if err != nil {
-			return err
+	p.outlets[u.Name] = out
+	var ready *os.File
+	if u.StandIn {
+		if ready, err = p.listenFor(u); err != nil {
+			return 0, err
 		}
 		defer ready.Close()
-		cmd.ExtraFiles = []*os.File{ready}
 	}
-	if err := cmd.Start(); err != nil {
-		return startError(cmd, err)
-	}
-	r.Phase, r.Pid, r.Started = running, cmd.Process.Pid, time.Now()
-	// Wait4 below reaps it, along with orphans.
-	return cmd.Process.Release()
+	return p.launch(u.spec, w, ready)
 }
 
 // listenFor returns the end of a pipe to be given to a stand-in, which writes a
 // line when it listens. The goroutine ends with the stand-in at the latest.
-func (p *pause) listenFor(name string) (*os.File, error) {
+func (p *pause) listenFor(u *unit) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
 	}
+	l := listener{u, u.runs}
 	go func() {
 		defer r.Close()
 		if _, err := bufio.NewReader(r).ReadString('\n'); err == nil {
-			p.ready <- name
+			p.listens <- l
 		}
 	}()
 	return w, nil
 }
 
-// reap takes the status of every child that has ended, containers and orphans
-// alike, and reports whether any child is left.
+// reap takes the status of every child that has ended, containers, commands and
+// orphans alike, and reports whether any child is left.
 func (p *pause) reap() (children bool) {
+	p.killRemains()
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
@@ -222,116 +237,66 @@ func (p *pause) reap() (children bool) {
 		case pid == 0:
 			return true
 		default:
-			p.exited(pid, status)
+			p.reaped(pid, status)
 		}
 	}
 }
 
-// exited records the end of a container; of an orphan there is nothing to record.
-func (p *pause) exited(pid int, status unix.WaitStatus) {
-	i := slices.IndexFunc(p.report.Containers, func(c containerReport) bool { return c.Pid == pid && c.Phase == running })
-	if i < 0 {
+// killRemains ends what containers and commands that have ended have left in
+// their process groups: in Kubernetes nothing outlives the first process either,
+// and the ports are needed again. It comes before they are reaped, as the number
+// of the group is only theirs till then.
+func (p *pause) killRemains() {
+	kill := func(pid int) {
+		if ended(pid) {
+			signalGroup(pid, unix.SIGKILL)
+		}
+	}
+	for _, u := range p.sup.units {
+		if u.running() {
+			kill(u.Pid)
+		}
+	}
+	for _, t := range p.tasks {
+		kill(t.pid)
+	}
+}
+
+// reaped tells of the end of a container or a command; of an orphan there is
+// nothing to tell.
+func (p *pause) reaped(pid int, status unix.WaitStatus) {
+	if ticket, t := p.taskOf(pid); t != nil {
+		t.finish(ticket, status)
 		return
 	}
-	c := &p.report.Containers[i]
-	c.Phase, c.Ready, c.Finished = exited, false, time.Now()
-	log := LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, c.Name)
-	p.outlets[c.Name].drain()
+	for _, u := range p.sup.units {
+		if u.running() && u.Pid == pid {
+			p.outlets[u.Name].drain()
+			p.sup.exited(u, p.exit(u, status), time.Now())
+			return
+		}
+	}
+}
+
+// exit says how a container ended.
+func (p *pause) exit(u *unit, status unix.WaitStatus) exit {
 	switch {
 	case status.Signaled():
-		c.Signal, c.ExitCode, c.Reason = int(status.Signal()), 128+int(status.Signal()), reasonError
-		c.Message = "ended by signal " + status.Signal().String()
+		n := int(status.Signal())
+		return exit{code: 128 + n, signal: n, reason: reasonError, message: "ended by signal " + status.Signal().String()}
 	case status.ExitStatus() != 0:
-		c.ExitCode, c.Reason = status.ExitStatus(), reasonError
-		c.Message = fmt.Sprintf("exited with status %d: %s", c.ExitCode, lastLine(log))
-	default:
-		c.Reason = reasonCompleted
+		log := LogPath(p.stateDir, p.pod.Namespace, p.pod.Name, u.Name)
+		return exit{code: status.ExitStatus(), reason: reasonError, message: fmt.Sprintf("exited with status %d: %s", status.ExitStatus(), lastLine(log))}
 	}
-	p.save()
+	return exit{reason: reasonCompleted}
 }
 
-// settle makes host programs ready that have run long enough, and stops the clock
-// when all containers are settled.
-func (p *pause) settle(tick *time.Ticker) {
-	open := false
-	for i := range p.report.Containers {
-		c := &p.report.Containers[i]
-		if c.settled() {
-			continue
-		}
-		open = true
-		if !c.StandIn && c.Phase == running && p.up(p.pod.Spec.Containers[i], time.Since(c.Started)) {
-			p.change(c.Name, func(c *containerReport) { c.Ready = true })
-		}
-	}
-	if !open && !p.ending {
-		tick.Stop()
-	}
-}
-
-// up decides whether a program of the host that has run that long is ready.
-func (p *pause) up(c corev1.Container, age time.Duration) bool {
-	ports := tcpPorts(c)
-	if len(ports) == 0 || age > listenWithin {
-		return age > settleAfter
-	}
-	open := listening()
-	return !slices.ContainsFunc(ports, func(port uint16) bool { return !open[port] })
-}
-
-func (p *pause) change(name string, f func(*containerReport)) {
-	for i := range p.report.Containers {
-		if p.report.Containers[i].Name == name {
-			f(&p.report.Containers[i])
-		}
-	}
-	p.save()
-}
-
-// end sends TERM to the containers.
-func (p *pause) end() {
-	if p.ending {
-		return
-	}
-	p.ending, p.killAt = true, time.Now().Add(grace(p.pod))
-	p.signalAll(unix.SIGTERM)
-}
-
-// kill ends every child. Their orphans become children, and are met next time.
-func (p *pause) kill() {
-	p.signalAll(unix.SIGKILL)
+// killOrphans ends every child. Their orphans become children, and are met next
+// time.
+func (p *pause) killOrphans() {
 	_ = each(func(s stat) {
 		if s.parent == os.Getpid() && !s.dead() {
 			_ = unix.Kill(s.pid, unix.SIGKILL)
 		}
 	})
-}
-
-// signalAll signals the containers that run, by their process groups. A child
-// that is not reaped yet keeps its number, so no other process is met.
-func (p *pause) signalAll(sig unix.Signal) {
-	for _, c := range p.report.Containers {
-		if c.Phase == running {
-			_ = unix.Kill(-c.Pid, sig)
-		}
-	}
-}
-
-// save writes the report for those who started us, and the status for everybody.
-// There is nobody to tell when that fails, but the log.
-func (p *pause) save() {
-	if p.ending {
-		return // the Pod goes, and its files with it
-	}
-	data, err := json.MarshalIndent(p.report, "", "  ")
-	if err == nil {
-		id := types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name}
-		err = errors.Join(
-			// The status first: who has read the report finds it.
-			saveStatus(p.dir, id, p.report),
-			state.WriteFile(reportPath(p.stateDir, id.Namespace, id.Name), data))
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "pause: %v\n", err)
-	}
 }

@@ -147,14 +147,37 @@ func TestOthersInsideAreLeft(t *testing.T) {
 	other.Wait()
 }
 
+// L3, fault 88: a container that crashes is started again in its Pod: same
+// name, same address, same pause process.
+func TestCrashedContainerIsRestarted(t *testing.T) {
+	l := newLab(t)
+	l.cfg.Backoff = Backoff{Initial: 20 * time.Millisecond, Most: 20 * time.Millisecond}
+	before := l.sync(web("web-1"))[0]
+	pause := l.pause("web-1")
+	for n := range 10 {
+		syscall.Kill(l.report("web-1").Containers[0].Pid, syscall.SIGKILL)
+		poll(t, "the restart", func() bool { c := l.report("web-1").Containers[0]; return c.Restarts == n+1 && c.Ready })
+		if got := ask(t, "tcp", "10.244.0.2:8080", "x\n"); !strings.HasPrefix(got, "web-1 ") {
+			t.Errorf("after restart %d: %q", n+1, got)
+		}
+	}
+	after := l.sync(web("web-1"))[0]
+	last := after.Status.ContainerStatuses[0].LastTerminationState.Terminated
+	if l.pause("web-1") != pause || after.Status.PodIP != before.Status.PodIP || after.Status.ContainerStatuses[0].RestartCount != 10 || last.Signal != int32(syscall.SIGKILL) {
+		t.Errorf("status %+v", after.Status)
+	}
+}
+
+// One that is never to be restarted is only recorded.
 func TestCrashIsRecorded(t *testing.T) {
 	l := newLab(t)
 	pod := program("p", "sleep", "1000")
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	l.sync(pod)
 	syscall.Kill(l.report("p").Containers[0].Pid, syscall.SIGSEGV)
 	poll(t, "the record", func() bool { return l.report("p").Containers[0].Phase == exited })
 	after := l.sync(pod)[0]
-	if ready(after) || after.Status.ContainerStatuses[0].State.Terminated.Signal != int32(syscall.SIGSEGV) {
+	if ready(after) || after.Status.Phase != corev1.PodFailed || after.Status.ContainerStatuses[0].State.Terminated.Signal != int32(syscall.SIGSEGV) {
 		t.Errorf("status %+v", after.Status)
 	}
 	if kept, err := l.state.List(); err != nil || ready(kept[0]) {

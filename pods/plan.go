@@ -169,20 +169,33 @@ func (c *creation) add(p *corev1.Pod) {
 	c.requests = append(c.requests, c.runtime.request(p, it.action == replace))
 }
 
-// warnEnded names the containers that should be running and are not, and those
-// that never ran.
+// warnEnded names the containers that have failed, keep failing, or are not
+// found ready. How often is left out: what is told stays the same meanwhile.
 func (c *creation) warnEnded(p *corev1.Pod, rep report) {
-	for i, r := range rep.Containers {
-		switch field := fmt.Sprintf("spec.containers[%d]", i); {
-		case r.Phase != exited:
-		case r.Reason == reasonStartError:
-			c.problem(p, field, fmt.Sprintf("container %s was not started (%s: %s)", r.Name, r.Reason, r.Message), true)
-		case p.Spec.RestartPolicy != corev1.RestartPolicyNever && (r.failed() || p.Spec.RestartPolicy != corev1.RestartPolicyOnFailure):
-			c.problem(p, field, fmt.Sprintf(
-				"container %s has ended (%s: %s) and is not restarted yet; to replace the Pod, end its pause process (pid %d) and run sync again",
-				r.Name, r.Reason, r.Message, rep.process.Pid), true)
+	for _, r := range rep.Containers {
+		field := containerField(p, r.Name)
+		switch {
+		case r.crashing():
+			c.problem(p, field, fmt.Sprintf("container %s keeps ending (%s) and is started again after a wait; see toyproxy logs --previous", r.Name, r.end().why()), true)
+		case r.failed() && (r.Reason == reasonStartError || r.Reason == reasonConfig):
+			c.problem(p, field, fmt.Sprintf("container %s was not started (%s)", r.Name, r.why()), true)
+		case r.failed():
+			c.problem(p, field, fmt.Sprintf("container %s has failed (%s), and restartPolicy %s does not start it again", r.Name, r.why(), p.Spec.RestartPolicy), true)
+		case r.GaveUp:
+			c.problem(p, field, fmt.Sprintf("container %s is not ready (%s)", r.Name, r.Unready), true)
 		}
 	}
+}
+
+// containerField is where a container stands in its Pod.
+func containerField(p *corev1.Pod, name string) string {
+	for i, c := range p.Spec.InitContainers {
+		if c.Name == name {
+			return fmt.Sprintf("spec.initContainers[%d]", i)
+		}
+	}
+	i := slices.IndexFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+	return fmt.Sprintf("spec.containers[%d]", i)
 }
 
 func ports(p *corev1.Pod) []corev1.ContainerPort {
@@ -197,20 +210,6 @@ func ports(p *corev1.Pod) []corev1.ContainerPort {
 
 func (c *creation) problem(p *corev1.Pod, field, message string, warning bool) {
 	c.problems = append(c.problems, problem(p, field, message, warning))
-}
-
-// request asks for a Pod's network. The search list is that of cluster DNS.
-func (r *Runtime) request(p *corev1.Pod, renew bool) podnet.Request {
-	req := podnet.Request{Name: NetworkName(p.Namespace, p.Name), For: key(p), Hostname: hostname(p), Renew: renew}
-	if len(r.cfg.DNSServers) > 0 {
-		domain := r.cfg.ClusterDomain
-		req.DNS = podnet.DNS{
-			Servers: r.cfg.DNSServers,
-			Search:  []string{p.Namespace + ".svc." + domain, "svc." + domain, domain},
-			Options: []string{"ndots:5"},
-		}
-	}
-	return req
 }
 
 // useNetworks gives the Pods the addresses that are planned for them.

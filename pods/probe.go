@@ -1,0 +1,115 @@
+package pods
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// probeKind is what a probe's answer decides.
+type probeKind uint8
+
+const (
+	// startup: whether the other probes begin; when it fails, the container ends.
+	startup probeKind = iota
+	// readiness: whether the Pod gets traffic.
+	readiness
+	// liveness: when it fails, the container ends.
+	liveness
+)
+
+func (k probeKind) String() string { return [...]string{"startup", "readiness", "liveness"}[k] }
+
+// outcome is one answer of a probe.
+type outcome uint8
+
+const (
+	passed outcome = iota + 1
+	failed
+	// unknown: it could not be asked, and counts for nothing.
+	unknown
+)
+
+// probe is where one probe of a running container stands.
+type probe struct {
+	kind probeKind
+	spec *corev1.Probe
+	// next is when it is asked again.
+	next time.Time
+	// ticket names the question that is out, 0: none; deadline is when it has failed.
+	ticket   int
+	deadline time.Time
+	// last was found count times in a row; message says why it is no success.
+	last    outcome
+	count   int32
+	message string
+	// standing is what counts after the thresholds.
+	standing bool
+}
+
+// begin is for a new run of its container.
+func (p *probe) begin(now time.Time) {
+	*p = probe{kind: p.kind, spec: p.spec, next: now.Add(seconds(p.spec.InitialDelaySeconds)), standing: p.kind == liveness}
+}
+
+// idle: it is not asked any more in this run.
+func (p *probe) idle() bool { return p.kind == startup && p.standing }
+
+// ask notes a question.
+func (p *probe) ask(ticket int, now time.Time) {
+	p.ticket, p.deadline = ticket, now.Add(seconds(atLeast(p.spec.TimeoutSeconds, 1)))
+	// What was missed while the last answer was awaited is not made up for.
+	if p.next = p.next.Add(seconds(atLeast(p.spec.PeriodSeconds, 10))); p.next.Before(now) {
+		p.next = now
+	}
+}
+
+// take counts an answer, and tells whether its standing is another one now.
+func (p *probe) take(o outcome, message string) (changed bool) {
+	p.ticket = 0
+	if o == unknown {
+		p.message = message
+		return false
+	}
+	if o != p.last {
+		p.last, p.count = o, 0
+	}
+	p.count++
+	p.message = message
+	limit := atLeast(p.spec.SuccessThreshold, 1)
+	if o == failed {
+		limit = atLeast(p.spec.FailureThreshold, 3)
+	}
+	if p.count < limit || p.standing == (o == passed) {
+		return false
+	}
+	p.standing = o == passed
+	return true
+}
+
+// gaveUp: it has failed as often as it may.
+func (p *probe) gaveUp() bool {
+	return p.last == failed && p.count >= atLeast(p.spec.FailureThreshold, 3)
+}
+
+// told says what it has found, for people.
+func (p *probe) told() string { return fmt.Sprintf("%s probe: %s", p.kind, p.message) }
+
+// grace is how long its container has to end when it fails.
+func (p *probe) grace(pod time.Duration) time.Duration {
+	if s := p.spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return pod
+}
+
+func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
+
+// atLeast is a number of a manifest, or what stands for one that was left out.
+func atLeast(n, otherwise int32) int32 {
+	if n < 1 {
+		return otherwise
+	}
+	return n
+}
