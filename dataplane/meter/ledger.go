@@ -15,8 +15,11 @@ import (
 type Ledger struct {
 	seed  maphash.Seed
 	doors doors
-	// flows are the living ones of which something has been added up.
+	// flows are the living ones of which something has been added up. Over are those
+	// that both sides have done with, by the last dump that had them: the kernel
+	// remembers them for two minutes, so they are many, and carry nothing any more.
 	flows map[uint64]entry
+	over  map[uint64]uint32
 	// round numbers the dumps. Begun: the first has come to its end, and what is not
 	// in flows has come after it.
 	round uint32
@@ -65,7 +68,7 @@ func (p *part) settle() { p.Active, p.next = p.next, 0 }
 
 // NewLedger returns a ledger that knows no Service.
 func NewLedger() *Ledger {
-	return &Ledger{seed: maphash.MakeSeed(), doors: newDoors(), flows: map[uint64]entry{}}
+	return &Ledger{seed: maphash.MakeSeed(), doors: newDoors(), flows: map[uint64]entry{}, over: map[uint64]uint32{}}
 }
 
 // Set makes the ledger know just the frontends of a table. Service ports that are
@@ -86,6 +89,13 @@ func (l *Ledger) BeginDump() { l.round++ }
 // Saw takes note of a flow of a dump.
 func (l *Ledger) Saw(f conntrack.Counted) {
 	id := l.identity(f.Flow)
+	if _, done := l.over[id]; done {
+		if f.Over {
+			l.over[id] = l.round
+			return
+		}
+		delete(l.over, id)
+	}
 	e, known := l.flows[id]
 	if known && (f.Sent.Less(e.sent) || f.Answered.Less(e.answered)) {
 		known = false // another flow, with the number of one whose end was not heard
@@ -96,11 +106,14 @@ func (l *Ledger) Saw(f conntrack.Counted) {
 	} else if e = l.open(f); e.to == nil {
 		return
 	}
-	e.seen = l.round
-	if !f.Over {
-		e.to.total.next++
-		e.at.next++
+	if f.Over {
+		delete(l.flows, id)
+		l.over[id] = l.round
+		return
 	}
+	e.to.total.next++
+	e.at.next++
+	e.seen = l.round
 	l.flows[id] = e
 }
 
@@ -137,7 +150,10 @@ func (e *entry) add(f conntrack.Counted) {
 func (l *Ledger) Ended(f conntrack.Counted) {
 	id := l.identity(f.Flow)
 	e, known := l.flows[id]
+	_, done := l.over[id]
 	switch {
+	case done:
+		delete(l.over, id)
 	case known && !f.Sent.Less(e.sent) && !f.Answered.Less(e.answered):
 		e.add(f)
 		delete(l.flows, id)
@@ -162,6 +178,7 @@ func (l *Ledger) EndDump() {
 		}
 		delete(l.flows, id)
 	}
+	maps.DeleteFunc(l.over, func(_ uint64, seen uint32) bool { return seen+1 < l.round })
 	for _, a := range l.doors.accounts {
 		a.total.settle()
 		maps.DeleteFunc(a.parts, func(at netip.AddrPort, p *part) bool {
