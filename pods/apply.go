@@ -197,6 +197,9 @@ func (r *Runtime) startPause(p *corev1.Pod) (process, error) {
 	// A session of its own: nothing that ends this process's terminal or group
 	// reaches the Pod.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := r.surround(cmd, p); err != nil {
+		return process{}, err
+	}
 	if r.cfg.Backoff != (Backoff{}) {
 		cmd.Env = append(cmd.Environ(), r.cfg.Backoff.env())
 	}

@@ -17,7 +17,7 @@ func (s *supervisor) started(u *unit, pid int, now time.Time) {
 
 // notStarted: there is no process.
 func (s *supervisor) notStarted(u *unit, err error, now time.Time) {
-	s.exited(u, exit{code: 128, reason: reasonStartError, message: err.Error()}, now)
+	s.exited(u, exit{code: 128, reason: startReason(err), message: err.Error()}, now)
 }
 
 // listens: a stand-in listens on its ports.

@@ -50,8 +50,9 @@ func Pause(ctx context.Context, args []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("pause: becoming the reaper of orphans: %w", err)
 	}
-	if err := ownHostname(hostname(pod)); err != nil {
-		return fmt.Errorf("pause: host name: %w", err)
+	world, err := openWorld(pod, args[2])
+	if err != nil {
+		return fmt.Errorf("pause: %w", err)
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte("toyproxy-pause"), 0) // for top(1) only
 	// All signals: those that are not asked for end a process, and an ignored one
@@ -62,7 +63,7 @@ func Pause(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}
-	p := &pause{pod: pod, stateDir: args[2], sup: newSupervisor(pod, backoffFromEnv(), time.Now()),
+	p := &pause{pod: pod, stateDir: args[2], world: world, sup: newSupervisor(pod, backoffFromEnv(), time.Now()),
 		listens: make(chan listener), answers: make(chan answer), tasks: map[int]*task{}, outlets: map[string]*outlet{},
 		teller: newTeller(dir, args[2], types.NamespacedName{Namespace: ns, Name: name}, me)}
 	defer p.teller.close()
@@ -87,6 +88,7 @@ func allSignals() []os.Signal {
 type pause struct {
 	pod      *corev1.Pod
 	stateDir string
+	world    *world
 	sup      *supervisor
 	teller   *teller
 	// listens passes the word of a stand-in, answers what became of tasks, which

@@ -177,7 +177,7 @@ func (c *creation) warnEnded(p *corev1.Pod, rep report) {
 		switch {
 		case r.crashing():
 			c.problem(p, field, fmt.Sprintf("container %s keeps ending (%s) and is started again after a wait; see toyproxy logs --previous", r.Name, r.end().why()), true)
-		case r.failed() && r.Reason == reasonStartError:
+		case r.failed() && (r.Reason == reasonStartError || r.Reason == reasonConfig):
 			c.problem(p, field, fmt.Sprintf("container %s was not started (%s)", r.Name, r.why()), true)
 		case r.failed():
 			c.problem(p, field, fmt.Sprintf("container %s has failed (%s), and restartPolicy %s does not start it again", r.Name, r.why(), p.Spec.RestartPolicy), true)
@@ -210,20 +210,6 @@ func ports(p *corev1.Pod) []corev1.ContainerPort {
 
 func (c *creation) problem(p *corev1.Pod, field, message string, warning bool) {
 	c.problems = append(c.problems, problem(p, field, message, warning))
-}
-
-// request asks for a Pod's network. The search list is that of cluster DNS.
-func (r *Runtime) request(p *corev1.Pod, renew bool) podnet.Request {
-	req := podnet.Request{Name: NetworkName(p.Namespace, p.Name), For: key(p), Hostname: hostname(p), Renew: renew}
-	if len(r.cfg.DNSServers) > 0 {
-		domain := r.cfg.ClusterDomain
-		req.DNS = podnet.DNS{
-			Servers: r.cfg.DNSServers,
-			Search:  []string{p.Namespace + ".svc." + domain, "svc." + domain, domain},
-			Options: []string{"ndots:5"},
-		}
-	}
-	return req
 }
 
 // useNetworks gives the Pods the addresses that are planned for them.

@@ -43,12 +43,13 @@ func TestExpand(t *testing.T) {
 func TestEnviron(t *testing.T) {
 	p := program("p", "x")
 	p.Status.PodIP = "10.0.0.2"
-	c := corev1.Container{Env: []corev1.EnvVar{
+	c := &corev1.Container{Env: []corev1.EnvVar{
 		{Name: "HOST", Value: "a"}, {Name: "URL", Value: "http://$(HOST)/"}, {Name: "HOST", Value: "b"},
 		{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
-		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{}}},
+		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Optional: new(true)}}},
 	}}
-	if got := fmt.Sprint(environ(p, c, "/bin")); got != "[PATH=/bin HOSTNAME=p HOME=/root HOST=b URL=http://a/ IP=10.0.0.2]" {
+	env, err := containerEnv(p, c, objects{t.TempDir(), "default"}, "/bin")
+	if got := fmt.Sprint(env); err != nil || got != "[PATH=/bin HOSTNAME=p HOME=/root HOST=b URL=http://a/ IP=10.0.0.2]" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -77,7 +78,7 @@ func TestField(t *testing.T) {
 	p.Annotations, p.UID = map[string]string{"example.org/a": "b"}, "u-1"
 	for path, want := range map[string]string{
 		"metadata.name": "p", "metadata.namespace": "default", "metadata.uid": "u-1", "metadata.labels['app']": "web",
-		"metadata.annotations['example.org/a']": "b", "metadata.labels['none']": "", "metadata.labels": "", "other": "",
+		"metadata.annotations['example.org/a']": "b", "metadata.labels['none']": "", "metadata.labels": `app="web"`, "other": "",
 	} {
 		if got := field(p, path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
