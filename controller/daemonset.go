@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -167,7 +166,7 @@ func (m *daemon) finish() {
 		status.NumberUnavailable = 1 - status.NumberAvailable
 	}
 	m.forget(m.d.Spec.RevisionHistoryLimit, used)
-	if !equality.Semantic.DeepEqual(&m.d.Status, status) {
+	if !same(&m.d.Status, status) {
 		d := m.d.DeepCopy()
 		d.Status = *status
 		m.p.res.DaemonSets = append(m.p.res.DaemonSets, d)

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // The reasons of conditions, as kubectl and others look for them.
@@ -30,7 +29,7 @@ func (r *rollout) finish() {
 	if r.rolled {
 		r.noteProgress(before)
 	}
-	if equality.Semantic.DeepEqual(before, r.status) && r.revision == r.d.Annotations[revisionKey] {
+	if same(&before, &r.status) && r.revision == r.d.Annotations[revisionKey] {
 		return
 	}
 	d := r.d.DeepCopy()

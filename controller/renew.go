@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -75,7 +74,7 @@ func (o *ordered) finish(m members) {
 		status.CurrentRevision, status.CurrentReplicas = o.update.Name, status.UpdatedReplicas
 	}
 	o.forget(o.s.Spec.RevisionHistoryLimit, used)
-	if !equality.Semantic.DeepEqual(&o.s.Status, status) {
+	if !same(&o.s.Status, status) {
 		s := o.s.DeepCopy()
 		s.Status = *status
 		o.p.res.StatefulSets = append(o.p.res.StatefulSets, s)

@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -88,7 +87,7 @@ func (p *pass) join(s *set, owner cluster.Ref) bool {
 // selectorOf is the selector of a workload, which has to match its own template:
 // else every Pod made would be one that does not count.
 func (p *pass) selectorOf(ref cluster.Ref, s *metav1.LabelSelector, template labels.Set) (labels.Selector, bool) {
-	sel, err := metav1.LabelSelectorAsSelector(s)
+	sel, err := parsed(s)
 	switch {
 	case err != nil:
 		p.refuse(ref, "spec.selector", fmt.Sprintf("invalid: %v; the Pods stay as they are until it is mended", err))
@@ -102,6 +101,15 @@ func (p *pass) selectorOf(ref cluster.Ref, s *metav1.LabelSelector, template lab
 	return nil, false
 }
 
+// parsed is a selector ready for use. Most have labels alone, and those need no
+// parsing.
+func parsed(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s != nil && len(s.MatchLabels) > 0 && len(s.MatchExpressions) == 0 {
+		return labels.Set(s.MatchLabels).AsSelectorPreValidated(), nil
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
 // fill makes the Pods that a set lacks and ends those it has too many.
 func (p *pass) fill(s *set, q *queue) {
 	q.saw(s.members)
@@ -109,6 +117,9 @@ func (p *pass) fill(s *set, q *queue) {
 		p.act(Delete, pod, q.owner, lostReason(pod))
 	}
 	want, have := int(s.size()), len(s.living)
+	if want == have {
+		return
+	}
 	reason := fmt.Sprintf("%s has %d of %d replicas", s.ref(), have, want)
 	for range want - have {
 		pod := p.newPod(ownerOf(cluster.ReplicaSet, s), s.Namespace, s.Name+"-", &s.Spec.Template)
@@ -147,7 +158,7 @@ func (p *pass) setStatus(s *set) {
 	next.Replicas, next.FullyLabeledReplicas = s.replicas, s.labeled
 	next.ReadyReplicas, next.AvailableReplicas, next.TerminatingReplicas = s.ready, s.available, &leaving
 	next.ObservedGeneration = s.Generation
-	if equality.Semantic.DeepEqual(s.Status, next) {
+	if same(&s.Status, &next) {
 		return
 	}
 	s.edit().Status = next

@@ -3,7 +3,6 @@ package controller
 import (
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +21,10 @@ func (in Input) Of(owner cluster.Ref) Input {
 	out.DaemonSets = keep(in.DaemonSets, cluster.DaemonSet, owner)
 	out.ReplicaSets, out.OwnedSets, out.Revisions, out.Pods = nil, nil, nil, nil
 	mine := map[types.UID]bool{}
-	all := slices.Concat(in.OwnedSets, in.ReplicaSets)
-	for _, rs := range all {
-		if isOwner(rs, owner) || owner.Kind == cluster.ReplicaSet && named(rs, owner) || out.couldAdopt(rs) {
+	adopters := out.adopters()
+	for _, rs := range slices.Concat(in.OwnedSets, in.ReplicaSets) {
+		orphan := metav1.GetControllerOfNoCopy(rs) == nil && rs.Namespace == owner.Namespace
+		if isOwner(rs, owner) || owner.Kind == cluster.ReplicaSet && named(rs, owner) || orphan && matchesAny(adopters, rs.Labels) {
 			out.OwnedSets = append(out.OwnedSets, rs)
 			mine[UID(cluster.ReplicaSet, rs)] = true
 		}
@@ -81,15 +81,9 @@ func isOwner(obj metav1.Object, owner cluster.Ref) bool {
 	return metav1.GetControllerOfNoCopy(obj) != nil && ownerRef(obj) == owner
 }
 
-// couldAdopt tells whether a Deployment of the input could adopt a set that nobody owns.
-func (in Input) couldAdopt(rs *appsv1.ReplicaSet) bool {
-	for _, d := range in.Deployments {
-		sel, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
-		if err == nil && rs.Namespace == d.Namespace && metav1.GetControllerOfNoCopy(rs) == nil && sel.Matches(labels.Set(rs.Labels)) {
-			return true
-		}
-	}
-	return false
+// adopters are the selectors of Deployments, by which they adopt sets.
+func (in Input) adopters() []labels.Selector {
+	return Input{Deployments: in.Deployments}.selectors()
 }
 
 // selectors of all that may adopt Pods. Those of Deployments include the ones of
@@ -110,7 +104,7 @@ func (in Input) selectors() []labels.Selector {
 	}
 	var out []labels.Selector
 	for _, spec := range specs {
-		if sel, err := metav1.LabelSelectorAsSelector(spec); err == nil {
+		if sel, err := parsed(spec); err == nil {
 			out = append(out, sel)
 		}
 	}

@@ -20,26 +20,33 @@ type work struct {
 type queue struct {
 	owner cluster.Ref
 	work  []work
-	// last is when the owner's newest Pod was made.
-	last time.Time
+	// has are the Pods that the owner has, and has lost.
+	has members
 }
 
-// queue begins the work of one owner. Its Pods tell how long it has waited.
+// queue begins the work of one owner.
 func (p *pass) queue(owner cluster.Ref) *queue {
 	q := &queue{owner: owner}
 	p.queues = append(p.queues, q)
 	return q
 }
 
-// saw notes the Pods that the owner has, and has lost.
+// saw notes Pods of the owner: they tell how long it has waited.
 func (q *queue) saw(m members) {
-	for _, pods := range [][]*corev1.Pod{m.living, m.leaving, m.lost} {
-		for _, pod := range pods {
-			if at := born(pod); at.After(q.last) {
-				q.last = at
-			}
+	q.has.living = append(q.has.living, m.living...)
+	q.has.leaving = append(q.has.leaving, m.leaving...)
+	q.has.lost = append(q.has.lost, m.lost...)
+}
+
+// last is when the owner's newest Pod was made.
+func (q *queue) last() time.Time {
+	var last time.Time
+	for _, pod := range slices.Concat(q.has.living, q.has.leaving, q.has.lost) {
+		if at := born(pod); at.After(last) {
+			last = at
 		}
 	}
+	return last
 }
 
 // do appends a piece of work. The event is about obj.
@@ -56,7 +63,7 @@ func (p *pass) share() {
 		left = total
 	} else {
 		p.res.Bounded = true
-		slices.SortStableFunc(p.queues, func(a, b *queue) int { return cmp.Or(a.last.Compare(b.last), a.owner.Compare(b.owner)) })
+		p.longestWaitFirst()
 	}
 	granted := make([]int, len(p.queues))
 	for left > 0 {
@@ -73,6 +80,14 @@ func (p *pass) share() {
 			p.res.Events = append(p.res.Events, w.event)
 		}
 	}
+}
+
+func (p *pass) longestWaitFirst() {
+	last := map[*queue]time.Time{}
+	for _, q := range p.queues {
+		last[q] = q.last()
+	}
+	slices.SortStableFunc(p.queues, func(a, b *queue) int { return cmp.Or(last[a].Compare(last[b]), a.owner.Compare(b.owner)) })
 }
 
 // pending counts the work of all.
