@@ -93,6 +93,7 @@ func (t *turn) update(ctx context.Context) bool {
 	}
 	t.report.Whole = t.report.Whole || p.Whole
 	if err := p.Apply(ctx); err != nil {
+		t.report.Unrepaired = len(t.report.Drift)
 		t.fail(fmt.Errorf("rules: %w", err))
 		return false
 	}
@@ -167,6 +168,7 @@ func (t *turn) auditRules(ctx context.Context, mark string) {
 	t.report.Drift = append(t.report.Drift, drift...)
 	t.report.Whole = true
 	if err := p.Apply(ctx); err != nil {
+		t.report.Unrepaired += len(drift)
 		t.fail(fmt.Errorf("repair: %w", err))
 		return
 	}
@@ -214,6 +216,7 @@ func (t *turn) repairPods(ctx context.Context) {
 	}
 	t.report.Drift = append(t.report.Drift, drift...)
 	if err := plan.Apply(ctx); err != nil {
+		t.report.Unrepaired += len(drift)
 		t.fail(fmt.Errorf("repair of the Pods' networks: %w", err))
 	}
 }

@@ -241,6 +241,6 @@ func (l *Loop) pass(ctx context.Context, causes map[Cause]time.Time) Report {
 	}
 	l.bound = t.bounded && err == nil
 	l.again = t.again
-	t.report.Err, t.report.Took = err, time.Since(began)
+	t.report.Err, t.report.Took, t.report.Settled = err, time.Since(began), l.audit.settled
 	return t.report
 }

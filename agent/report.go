@@ -45,6 +45,11 @@ type Report struct {
 	// Err says what failed; it is tried again. Nil: the kernel is as it is to be,
 	// Drift repaired.
 	Err error
+	// Settled says that the rules are those that the objects want, as far as the last
+	// look at the kernel tells: what failed, if anything, was something else.
+	Settled bool
+	// Unrepaired is how many of Drift could not be put right.
+	Unrepaired int
 	// Oldest is when the oldest change of objects was noticed that this pass put
 	// in force; zero when there was none.
 	Oldest time.Time

@@ -75,6 +75,8 @@ func TestAfter(t *testing.T) {
 	step("failure for too long", agent.Report{Started: at(17), Err: failed}, false)
 	step("mended", agent.Report{Started: at(18)}, true)
 	step("drift repaired", agent.Report{Started: at(20), Drift: drift}, true)
-	step("drift not repaired", agent.Report{Started: at(21), Drift: drift, Err: failed}, false)
+	step("drift not repaired", agent.Report{Started: at(21), Drift: drift, Unrepaired: 1, Err: failed}, false)
+	step("drift repaired, something else failed", agent.Report{Started: at(22), Drift: drift, Settled: true, Err: failed}, true)
+	step("drift in a Pod's network not repaired", agent.Report{Started: at(22), Drift: drift, Unrepaired: 1, Settled: true, Err: failed}, false)
 	step("drift repaired after all", agent.Report{Started: at(22), Drift: drift}, true)
 }

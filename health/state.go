@@ -65,8 +65,10 @@ func (s *State) Observe(r agent.Report) {
 // after is what is known after a pass. Pure.
 func (k Known) after(r agent.Report) Known {
 	end := r.Started.Add(r.Took)
-	k.Last, k.Leaving, k.Unrepaired = end, r.Leaving, 0
-	if r.Err == nil {
+	k.Last, k.Leaving, k.Unrepaired = end, r.Leaving, r.Unrepaired
+	// A Pod that cannot be made, or a manifest that cannot be read, is a problem,
+	// but not one that load balancers could avoid: the rules are right.
+	if r.Err == nil || r.Settled && r.Unrepaired == 0 {
 		k.Good, k.Failing, k.Failure = end, time.Time{}, nil
 		if !k.Waiting.After(r.Started) {
 			k.Waiting = time.Time{}
@@ -76,7 +78,7 @@ func (k Known) after(r agent.Report) Known {
 	if k.Failing.IsZero() {
 		k.Failing = r.Started
 	}
-	k.Failure, k.Unrepaired = r.Err, len(r.Drift)
+	k.Failure = r.Err
 	return k
 }
 

@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 	if h, l = codes(503, 200); h["nodeEligible"] != false || l["reasons"] != nil {
 		t.Errorf("a node that goes: /healthz %v, /livez %v", h, l)
 	}
-	s.Observe(agent.Report{Started: at(3), Drift: []dataplane.Change{{}}, Err: errors.New("no")})
+	s.Observe(agent.Report{Started: at(3), Drift: []dataplane.Change{{}}, Unrepaired: 1, Err: errors.New("no")})
 	if h, _ = codes(503, 503); h["lastUpdated"] != "2026-01-02T03:04:08Z" || h["reasons"] == nil {
 		t.Errorf("drift not repaired: %v", h)
 	}

@@ -115,7 +115,7 @@ func (r *Recorder) observePass(p agent.Report) {
 	r.passes.servicesTotal.Add(float64(p.ServiceChanges))
 	r.passes.endpointsTotal.Add(float64(p.EndpointChanges))
 	r.passes.flowsDeleted.Add(float64(p.Flows))
-	if p.Err != nil {
+	if !p.Settled {
 		r.passes.servicesPending.Add(float64(p.ServiceChanges))
 		r.passes.endpointsPending.Add(float64(p.EndpointChanges))
 		r.eachFamily(func(f string) { r.fail(p, f) })
@@ -158,14 +158,15 @@ func (r *Recorder) fail(p agent.Report, family string) {
 
 // observeChanges counts what was written. What failed is not known to have been.
 func (r *Recorder) observeChanges(p agent.Report) {
-	if p.Err != nil {
-		return
+	if p.Settled {
+		for _, c := range p.Changes {
+			r.beyond.changes.WithLabelValues(objectKind(c), operation(c.Op)).Inc()
+		}
 	}
-	for _, c := range p.Changes {
-		r.beyond.changes.WithLabelValues(objectKind(c), operation(c.Op)).Inc()
-	}
-	for _, c := range p.Drift {
-		r.beyond.drift.WithLabelValues(objectKind(c)).Inc()
+	if p.Unrepaired == 0 {
+		for _, c := range p.Drift {
+			r.beyond.drift.WithLabelValues(objectKind(c)).Inc()
+		}
 	}
 }
 
@@ -205,27 +206,31 @@ func (r *Recorder) observeProblems(list []cluster.Problem) {
 	r.problems = now
 }
 
-// follow hands the table on. An audit that found the same table as before is no
-// news.
+// follow hands the table on once its rules stand. An audit that found the same table
+// as before is no news.
 func (r *Recorder) follow(p agent.Report) {
 	switch {
-	case p.Err != nil:
+	case !p.Settled:
 		r.current = false
 		return
 	case p.Whole && r.current && auditOnly(p):
 		return
-	case p.Whole:
+	}
+	if p.Whole {
+		r.current = true
 		r.local.set(p.Table)
 		if r.config.Meter != nil {
 			r.config.Meter.Set(p.Table)
 		}
-	default:
+	}
+	// A pass that first repaired and then changed has both, and the change may be in
+	// the table already: to follow it once more changes nothing.
+	if !p.Delta.Empty() {
 		r.local.change(p.Delta)
 		if r.config.Meter != nil {
 			r.config.Meter.Change(p.Delta)
 		}
 	}
-	r.current = r.current || p.Whole
 	r.eachFamily(func(f string) {
 		for _, policy := range []string{policyInternal, policyExternal} {
 			r.passes.noLocal.WithLabelValues(policy, f).Set(float64(r.local.count(policy, f)))

@@ -113,10 +113,10 @@ func absent(t *testing.T, r *Recorder, begins ...string) {
 
 func TestPasses(t *testing.T) {
 	r := newRecorder(nil)
-	r.Observe(agent.Report{Started: begin, Took: 2 * time.Second, Causes: []agent.Cause{agent.Started}, Whole: true, Backend: "nftables", Services: 3,
+	r.Observe(agent.Report{Started: begin, Took: 2 * time.Second, Settled: true, Causes: []agent.Cause{agent.Started}, Whole: true, Backend: "nftables", Services: 3,
 		Frontends: 7, Endpoints: 5, Pods: 4, ServiceChanges: 3, EndpointChanges: 2})
 	r.Waiting(begin.Add(5 * time.Second))
-	r.Observe(agent.Report{Started: begin.Add(6 * time.Second), Took: time.Second / 4, Causes: []agent.Cause{agent.PodsChanged, agent.ObjectsChanged},
+	r.Observe(agent.Report{Started: begin.Add(6 * time.Second), Took: time.Second / 4, Settled: true, Causes: []agent.Cause{agent.PodsChanged, agent.ObjectsChanged},
 		Backend: "nftables", EndpointChanges: 1, Oldest: begin.Add(5 * time.Second), Flows: 9, Restarts: 2, PodsMade: 1, PodsEnded: 3, Rolling: 1,
 		Changes: []dataplane.Change{{Op: dataplane.Add, Object: "nft ip toyproxy chain x"}, {Op: dataplane.Remove, Object: "virtual server tcp 10.96.0.10:80"}}})
 	require(t, r, map[string]float64{
@@ -165,7 +165,7 @@ func TestFailures(t *testing.T) {
 		t.Run(fmt.Sprint(tc.backend, tc.whole), func(t *testing.T) {
 			r := newRecorder(nil)
 			pass := agent.Report{Started: begin, Whole: tc.whole, Causes: []agent.Cause{agent.AuditDue}, Backend: tc.backend, EndpointChanges: 2, ServiceChanges: 1,
-				Drift: drift, Err: errors.New("no")}
+				Drift: drift, Unrepaired: 1, Err: errors.New("no")}
 			r.Observe(pass)
 			want := map[string]float64{"toyproxy_pass_failures_total{cause=audit}": 1,
 				"kubeproxy_sync_proxy_rules_endpoint_changes_pending": 2, "kubeproxy_sync_proxy_rules_service_changes_pending": 1}
@@ -174,7 +174,7 @@ func TestFailures(t *testing.T) {
 			}
 			require(t, r, want)
 			absent(t, r, "toyproxy_drift", "kubeproxy_sync_proxy_rules_last_timestamp", "kubeproxy_sync_proxy_rules_duration_seconds{")
-			pass.Err, pass.EndpointChanges, pass.ServiceChanges = nil, 0, 0
+			pass.Err, pass.EndpointChanges, pass.ServiceChanges, pass.Unrepaired, pass.Settled = nil, 0, 0, 0, true
 			r.Observe(pass)
 			require(t, r, map[string]float64{"toyproxy_pass_failures_total{cause=audit}": 1, "toyproxy_drift_repaired_total{object=nftables element}": 1,
 				"kubeproxy_sync_proxy_rules_endpoint_changes_pending": 0, "kubeproxy_sync_proxy_rules_service_changes_pending": 0})
@@ -215,12 +215,12 @@ func TestTables(t *testing.T) {
 	}
 	audit := []agent.Cause{agent.AuditDue}
 	for _, p := range []agent.Report{
-		{Whole: true, Table: table, Causes: audit},
-		{Whole: true, Table: table, Causes: audit},
-		{Delta: dataplane.Delta{Before: one(local), After: one(tables.Small().Frontends[0])}},
+		{Settled: true, Whole: true, Table: table, Causes: audit},
+		{Settled: true, Whole: true, Table: table, Causes: audit},
+		{Settled: true, Delta: dataplane.Delta{Before: one(local), After: one(tables.Small().Frontends[0])}},
 		{Whole: true, Err: errors.New("no")},
-		{Whole: true, Table: table, Causes: audit},
-		{Whole: true, Table: table, Causes: []agent.Cause{agent.AuditDue, agent.ObjectsChanged}},
+		{Settled: true, Whole: true, Table: table, Causes: audit},
+		{Settled: true, Whole: true, Table: table, Causes: []agent.Cause{agent.AuditDue, agent.ObjectsChanged}},
 	} {
 		r.Observe(p)
 	}
