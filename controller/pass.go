@@ -13,10 +13,6 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 )
 
-// DefaultMaxActions is a bound for Input.MaxActions that stands in nobody's way, as
-// Kubernetes has it for one set.
-const DefaultMaxActions = 500
-
 // Reconcile decides one pass: what to make and to end so that what is observed
 // comes nearer to what is wanted. Everything in the input is judged: a ReplicaSet
 // or a Pod whose owner is not in it has lost its owner, and goes. To look at one
