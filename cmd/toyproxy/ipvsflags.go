@@ -48,6 +48,7 @@ func (f *nodeFlags) newIPVS(sc scope) *ipvs.Backend {
 	return ipvs.New(ipvs.Config{
 		Scheduler: v.scheduler.value, StateDir: sc.rulesDir(), Engine: f.engine.engine, StrictARP: v.strictARP, DrainLimit: drain,
 		Timeouts: ipvs.Timeouts{TCP: time.Duration(v.tcp), TCPFin: time.Duration(v.tcpFin), UDP: time.Duration(v.udp)},
+		Guarded:  nftablesStand,
 	})
 }
 

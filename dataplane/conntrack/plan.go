@@ -133,6 +133,11 @@ func find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]F
 			return nil, err
 		}
 	}
+	if w.inDoubt(flows) {
+		if w.Carried, err = carried(); err != nil {
+			return nil, err
+		}
+	}
 	return Stale(w, flows), nil
 }
 

@@ -15,8 +15,11 @@ type Wanted struct {
 	// only the Node counts then.
 	View dataplane.View
 	// Virtual: IPVS does the translation. Otherwise flows that it translated
-	// under an earlier table are stale: nobody translates them any more.
+	// under an earlier table are stale, unless they are among Carried: nobody
+	// translates them any more.
 	Virtual bool
+	// Carried are the flows that IPVS still carries to their end.
+	Carried map[Carried]bool
 	// Local are the addresses of the node: a source among them, and in no Pod
 	// range, is the node's.
 	Local []netip.Addr
@@ -135,7 +138,7 @@ func (j judge) atSet(name string, class dataplane.Source, f Flow) string {
 	}
 	at, listed := slices.BinarySearchFunc(s.Endpoints, f.Endpoint(), func(e dataplane.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) })
 	switch {
-	case listed && (f.Rewritten || j.Virtual || !f.Translated()):
+	case listed && (f.Rewritten || j.Virtual || !f.Translated() || j.Carried[f.carried()]):
 		return ""
 	case listed:
 		return "IPVS translated it, and does so no more"

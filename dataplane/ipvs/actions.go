@@ -114,8 +114,11 @@ type raiseRoute struct {
 	addr   netip.Addr
 	exists bool
 	// table is the number of the routing table; zero means that of local
-	// addresses. Only there the route names a source.
+	// addresses. There the route names the source that local clients have.
 	table uint32
+	// outward: the route names the source that local clients have by the routes of
+	// others.
+	outward bool
 }
 
 func (a raiseRoute) do(ctx context.Context, k *kernel) error { return k.request(ctx, a) }
@@ -126,8 +129,11 @@ func (a raiseRoute) encode(k *kernel, e *encoder) {
 		flags = unix.NLM_F_CREATE | unix.NLM_F_REPLACE
 	}
 	r := localRoute{addr: a.addr, link: k.loop, table: a.table}
-	if a.table == 0 {
+	switch {
+	case a.table == 0:
 		r.source = k.source(dataplane.FamilyOf(a.addr))
+	case a.outward:
+		r.source = k.sourceTo(a.addr)
 	}
 	e.route(unix.RTM_NEWROUTE, flags, r)
 }

@@ -2,7 +2,6 @@ package ipvs
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -37,6 +36,10 @@ type Config struct {
 	// DrainLimit is how long a TCP endpoint that left its Service may keep the
 	// connections that it has; zero means 15 minutes, less means not at all.
 	DrainLimit time.Duration
+	// Guarded reports whether rules of another backend, which are no iptables rules,
+	// translate packets now. It is asked when this backend comes into use; nil means
+	// that there is none.
+	Guarded func(context.Context) (bool, error)
 	// Clock tells the time; nil means time.Now. How long something drains is
 	// measured by it.
 	Clock func() time.Time
@@ -156,25 +159,36 @@ func (b *Backend) plan(ctx context.Context, table dataplane.Table) (dataplane.Pl
 	}
 	first, last := compare(sides, sourceHints(table.Node))
 	last.remarks = append(last.remarks, notGranted(table, b.schedulers)...)
-	if takesOver(sides, rules) {
-		return append(parameters, first, last, rules), sides, nil
+	end := comeBack(sides)
+	over, err := b.takesOver(ctx, sides, rules)
+	if err != nil {
+		return nil, nil, err
 	}
-	return append(parameters, first, rules, last), sides, nil
+	if over {
+		return append(parameters, first, last, rules, end), sides, nil
+	}
+	return append(parameters, first, rules, last, end), sides, nil
 }
 
-// takesOver reports whether the rules replace those of backend iptables, and nothing
-// of this backend is there: then the doors open first. Until the rules change, the
-// others guard them and translate each packet before it comes to a door; the other
-// way round connections would be refused in between.
-func takesOver(sides []*side, rules dataplane.Plan) bool {
+// takesOver reports whether the rules of another backend stand, those of iptables,
+// which ours replace, or of another kind, and none of ours: then the doors open
+// first. Until the others go they guard the doors and translate each packet before it
+// comes to one; the other way round connections would be refused in between.
+func (b *Backend) takesOver(ctx context.Context, sides []*side, rules dataplane.Plan) (bool, error) {
 	for _, s := range sides {
-		if len(s.have.routes) > 0 || s.have.sets[services] != nil {
-			return false
+		if s.have.sets[services] != nil { // what our rules always name
+			return false, nil
 		}
 	}
-	return slices.ContainsFunc(rules.Changes(), func(c dataplane.Change) bool {
+	if slices.ContainsFunc(rules.Changes(), func(c dataplane.Change) bool {
 		return c.Op == dataplane.Remove && strings.Contains(c.Object, " chain TOY-SVC-")
-	})
+	}) {
+		return true, nil
+	}
+	if b.config.Guarded == nil {
+		return false, nil
+	}
+	return b.config.Guarded(ctx)
 }
 
 // parameters plans the settings of the kernel: those that are wanted, and the way
@@ -220,24 +234,11 @@ func (b *Backend) Remove(ctx context.Context) (dataplane.Plan, error) {
 	return b.remove(ctx, func() (dataplane.Plan, error) { return xtables.NewRemoval(ctx) })
 }
 
-// Leftovers plans to remove what this backend made beside iptables rules:
-// virtual servers, routes, sets and kernel parameters. It is for a node on
-// which another backend is in use, whose rules have replaced ours; it is to be
-// applied after them, because a set that a rule names cannot go. A kernel
-// without IPVS holds nothing of ours: an empty plan.
-func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) {
-	return b.remove(ctx, func() (dataplane.Plan, error) { return dataplane.Plans{}, nil })
-}
-
 // remove plans to take everything of ours away, with the rules as given.
 func (b *Backend) remove(ctx context.Context, rules func() (dataplane.Plan, error)) (dataplane.Plan, error) {
-	has := families()
-	sides, err := b.read(ctx, has, b.targets(dataplane.Table{}, has), nil)
-	if errors.Is(err, dataplane.ErrUnsupported) {
-		return dataplane.Plans{}, nil
-	}
-	if err != nil {
-		return nil, err
+	sides, err := b.readAll(ctx)
+	if err != nil || sides == nil {
+		return dataplane.Plans{}, err
 	}
 	between, err := rules()
 	if err != nil {
@@ -267,8 +268,9 @@ type side struct {
 	// table is what the table asks for; want leaves out what others have.
 	table, want target
 	have        observed
-	// first and last are the steps from have to want, around the change of rules.
-	first, last steps
+	// first and last are the steps from have to want, around the change of rules; end
+	// is what comes when all else stands.
+	first, last, end steps
 }
 
 // read reads what the kernel holds of each family.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -25,21 +26,47 @@ const (
 	inboundPriority = 84
 )
 
-// policy is a rule of the routing policy: what bears the mark looks into our table.
-type policy struct{ mark, mask uint32 }
+// policy is a rule of the routing policy: what bears the mark looks into our table;
+// or what is for one frontend, where no rule of ours sets marks any more.
+type policy struct {
+	mark, mask uint32
+	to         dataplane.Key
+}
 
 // line is the rule as ip(8) takes it, after "ip rule add".
 func (p policy) line() string {
-	return fmt.Sprintf("priority %d fwmark %#x/%#x lookup %d", inboundPriority, p.mark, p.mask, inboundTable)
+	var match []string
+	if p.to.Addr.IsValid() {
+		match = append(match, "to "+p.to.Addr.String())
+	}
+	if p.mask != 0 {
+		match = append(match, fmt.Sprintf("fwmark %#x/%#x", p.mark, p.mask))
+	}
+	if p.to.Protocol != 0 {
+		match = append(match, fmt.Sprintf("ipproto %s dport %d", p.to.Protocol, p.to.Port))
+	}
+	return fmt.Sprintf("priority %d %s lookup %d", inboundPriority, strings.Join(match, " "), inboundTable)
 }
 
 // policies are the rules that the target wants. A part of one says nothing of them.
 func (t target) policies() []policy {
-	if t.partial || !t.has(brought) {
+	switch {
+	case t.partial || !t.has(brought):
 		return nil
+	case t.leaving:
+		return t.policiesByKey()
 	}
 	value, mask := marking{t.node.Marks()}.tagged()
-	return []policy{{value, mask}}
+	return []policy{{mark: value, mask: mask}}
+}
+
+// policiesByKey are those for the frontends that are brought in, one each.
+func (t target) policiesByKey() []policy {
+	var out []policy
+	for _, e := range slices.SortedFunc(maps.Keys(t.sets[brought]), entry.compare) {
+		out = append(out, policy{to: e.key()})
+	}
+	return out
 }
 
 // raiseInbound adds the way in for what will be marked.
@@ -49,12 +76,20 @@ func (s *steps) raiseInbound(want target, have observed) {
 		held, exists := have.inbound[a]
 		c := dataplane.Change{Op: dataplane.Add, Object: "inbound route " + a.String(), For: want.sets[arrivals][e],
 			Reason: fmt.Sprintf("address %s missing in table %d", a, inboundTable), Lines: []string{"+ " + inboundLine(a)}}
-		if exists && held.loopback {
-			continue
-		} else if exists {
+		switch {
+		case !exists:
+		case !held.loopback:
 			c.Op, c.Reason = dataplane.Update, "leads to another link, want lo"
+		case held.source.IsValid() && !want.leaving:
+			c.Op, c.Reason = dataplane.Update, fmt.Sprintf("source %s, want none", held.source)
+		case !held.source.IsValid() && want.leaving:
+			// The node's own packets look into the table too now. They are to leave as
+			// they would without it.
+			c.Op, c.Reason = dataplane.Update, "no source for what the node sends"
+		default:
+			continue
 		}
-		s.add(raiseRoute{addr: a, exists: exists, table: inboundTable}, c)
+		s.add(raiseRoute{addr: a, exists: exists, table: inboundTable, outward: want.leaving}, c)
 	}
 	for _, p := range want.policies() {
 		if !slices.Contains(have.policies, p) {
@@ -66,16 +101,22 @@ func (s *steps) raiseInbound(want target, have observed) {
 
 // dropInbound takes away what raiseInbound added and nobody wants any more.
 func (s *steps) dropInbound(want target, have observed) {
-	for _, p := range have.policies {
-		if !slices.Contains(want.policies(), p) {
-			s.add(changePolicy{have.family, p, false}, dataplane.Change{Op: dataplane.Remove, Object: "routing policy " + p.line(),
-				Reason: "rule not wanted", Lines: []string{"- rule add " + p.line()}})
-		}
-	}
+	s.dropPolicies(want, have, false)
 	for _, a := range slices.SortedFunc(maps.Keys(have.inbound), netip.Addr.Compare) {
 		if _, ok := want.sets[arrivals][entry{addr: a}]; !ok {
 			s.add(dropRoute{addr: a, priority: have.inbound[a].priority, table: inboundTable}, dataplane.Change{Op: dataplane.Remove,
 				Object: "inbound route " + a.String(), Reason: "address not wanted", Lines: []string{"- " + inboundLine(a)}})
+		}
+	}
+}
+
+// dropPolicies takes away the rules that nobody wants: those by mark, or by key. The
+// latter have done what they can only when those are there and packets get marks.
+func (s *steps) dropPolicies(want target, have observed, byKey bool) {
+	for _, p := range have.policies {
+		if p.to.Addr.IsValid() == byKey && !slices.Contains(want.policies(), p) {
+			s.add(changePolicy{have.family, p, false}, dataplane.Change{Op: dataplane.Remove, Object: "routing policy " + p.line(),
+				Reason: "rule not wanted", Lines: []string{"- rule add " + p.line()}})
 		}
 	}
 }

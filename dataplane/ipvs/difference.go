@@ -115,6 +115,7 @@ func before(want target, have observed) steps {
 	if !want.wanted() {
 		s.dropRoutes(nil, have)
 		s.dropInbound(target{}, have)
+		s.dropPolicies(target{}, have, true)
 		s.dropServers(target{}, have)
 		return s
 	}

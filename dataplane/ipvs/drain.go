@@ -35,9 +35,10 @@ const (
 )
 
 // drains reports whether real servers of a virtual server may take their time.
-// Scheduler dh would go on to choose one, and refuse the client.
+// Scheduler dh would go on to choose one, and refuse the client. Once another
+// backend is in use nobody is scheduled any more.
 func (t target) drains(v virtualServer) bool {
-	return t.drainLimit > 0 && v.flows == dataplane.TCP && v.scheduler != "dh"
+	return t.drainLimit > 0 && (t.leaving || v.flows == dataplane.TCP && v.scheduler != "dh")
 }
 
 // fate decides about a real server that is held and not wanted. The reason is for
@@ -111,7 +112,11 @@ func (t target) lingers(v virtualServer, now time.Time) bool {
 
 // dialled reports whether the table has a frontend of a virtual server. Of one
 // for a mark nobody knows any more once it drains, when no packet gets the mark.
+// Of one whose backend is left the new one has it, or drops what comes.
 func (t target) dialled(v virtualServer) bool {
+	if t.leaving {
+		return true
+	}
 	if v.mark == 0 {
 		return t.known[v.serverID]
 	}

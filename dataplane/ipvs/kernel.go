@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -214,16 +215,25 @@ func (k *kernel) source(f dataplane.Family) netip.Addr {
 
 func (k *kernel) askSource(f dataplane.Family) netip.Addr {
 	for _, to := range k.hints[f] {
-		ways, err := k.nl.RouteGet(to.AsSlice())
-		if err != nil || len(ways) == 0 {
-			continue
-		}
-		a, ok := netip.AddrFromSlice(ways[0].Src)
-		if a = a.Unmap(); ok && dataplane.FamilyOf(a) == f && !a.IsLoopback() && !a.IsLinkLocalUnicast() {
+		if a := k.sourceTo(to); a.IsValid() {
 			return a
 		}
 	}
 	return netip.Addr{}
+}
+
+// sourceTo returns the address that the node sends from to another one; none where
+// there is no way, or one that leads nowhere else.
+func (k *kernel) sourceTo(to netip.Addr) netip.Addr {
+	ways, err := k.nl.RouteGet(to.AsSlice())
+	if err != nil || len(ways) == 0 {
+		return netip.Addr{}
+	}
+	a, ok := netip.AddrFromSlice(ways[0].Src)
+	if a = a.Unmap(); !ok || dataplane.FamilyOf(a) != dataplane.FamilyOf(to) || a.IsLoopback() || a.IsLinkLocalUnicast() {
+		return netip.Addr{}
+	}
+	return a
 }
 
 // socket returns the socket for many requests of a netlink protocol.
@@ -252,7 +262,13 @@ func (k *kernel) list(ctx context.Context, protocol int, encode func(*encoder), 
 func (k *kernel) changePolicy(a changePolicy) error {
 	r := netlink.NewRule()
 	r.Family, r.Table, r.Priority, r.Protocol = int(afOf(a.family)), inboundTable, inboundPriority, routeProtocol
-	r.Mark, r.Mask = a.policy.mark, &a.policy.mask
+	if a.policy.mask != 0 {
+		r.Mark, r.Mask = a.policy.mark, &a.policy.mask
+	}
+	if to := a.policy.to; to.Addr.IsValid() {
+		r.Dst = &net.IPNet{IP: to.Addr.AsSlice(), Mask: net.CIDRMask(to.Addr.BitLen(), to.Addr.BitLen())}
+		r.IPProto, r.Dport = int(to.Protocol), netlink.NewRulePortRange(to.Port, to.Port)
+	}
 	call, settled := k.nl.RuleAdd, error(unix.EEXIST)
 	if !a.add {
 		call, settled = k.nl.RuleDel, unix.ENOENT

@@ -50,7 +50,7 @@ func (b *Backend) remember(table dataplane.Table, sides []*side, used sources) [
 		if !m.same(s.table) {
 			return nil
 		}
-		m.have.obey(slices.Concat(s.first, s.last), used)
+		m.have.obey(slices.Concat(s.first, s.last, s.end), used)
 		for k, held := range m.have.sets {
 			if held != nil {
 				m.have.sets[k] = held.with(s.want.sets[k])

@@ -170,13 +170,28 @@ func (k *kernel) readInbound(o *observed) error {
 		return fmt.Errorf("routing policy: %w", err)
 	}
 	for _, r := range rules {
-		p := policy{r.Mark, 0xffffffff}
-		if r.Mask != nil {
-			p.mask = *r.Mask
-		}
-		o.policies = append(o.policies, p)
+		o.policies = append(o.policies, policyOf(r))
 	}
 	return nil
+}
+
+// policyOf reads a rule of the routing policy.
+func policyOf(r netlink.Rule) policy {
+	p := policy{mark: r.Mark}
+	if r.Mark != 0 {
+		p.mask = 0xffffffff
+	}
+	if r.Mask != nil {
+		p.mask = *r.Mask
+	}
+	if r.Dst != nil {
+		p.to.Addr, _ = netip.AddrFromSlice(r.Dst.IP)
+	}
+	p.to.Protocol = dataplane.Protocol(r.IPProto)
+	if r.Dport != nil {
+		p.to.Port = r.Dport.Start
+	}
+	return p
 }
 
 // retryDump repeats a listing that the kernel interrupted because something

@@ -25,6 +25,8 @@ type target struct {
 	known map[serverID]bool
 	// partial: it is the part that a change touches of one that is wanted.
 	partial bool
+	// leaving: another backend is in use, and this is what connections still need.
+	leaving bool
 	// drainLimit is how long a real server may drain; none does if it is zero.
 	drainLimit time.Duration
 }
@@ -72,4 +74,6 @@ func newPart(part dataplane.Table, family dataplane.Family, scheduler string) ta
 
 // has reports whether the family needs a set. Where the target is a part, it does
 // not know: what there is is needed.
-func (t target) has(k setKind) bool { return t.partial || k.traits().always || len(t.sets[k]) > 0 }
+func (t target) has(k setKind) bool {
+	return t.partial || k.traits().always && !t.leaving || len(t.sets[k]) > 0
+}

@@ -114,7 +114,7 @@ func (w *walker) takesIn(at xtables.Part) bool {
 		return true
 	}
 	for _, p := range w.policies {
-		if at.Mark&p.mask == p.mark && w.inbound[a] {
+		if p.mask != 0 && at.Mark&p.mask == p.mark && w.inbound[a] {
 			route("rule "+p.line(), "the mark leads to a table of routes of its own")
 			route("route "+inboundLine(a), "there the address is local: the node takes the packet in")
 			return true

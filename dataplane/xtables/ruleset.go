@@ -1,6 +1,7 @@
 package xtables
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,15 +68,21 @@ func (r Ruleset) Text() string {
 	return Diff(r, State{}).Text()
 }
 
-// tables lists the tables named by chains and jumps, in order of effect.
+// tables lists the tables named by chains and jumps, in order of effect: each is a
+// transaction of its own. A table that only loses rules comes after those that gain
+// some: until the new rules stand packets need the old ones.
 func tables(edits []Edit, removal bool) []Table {
 	var out []Table
+	gains := map[Table]int{}
 	for _, e := range edits {
 		if !slices.Contains(out, e.Table) {
 			out = append(out, e.Table)
 		}
+		if e.Op != dataplane.Remove {
+			gains[e.Table] = 1
+		}
 	}
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b Table) int { return cmp.Or(gains[b]-gains[a], cmp.Compare(a, b)) })
 	if removal {
 		slices.Reverse(out)
 	}

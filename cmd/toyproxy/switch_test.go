@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster/manifest"
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/conntrack"
+	"github.com/toyproxy/toyproxy/dataplane/xtables"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// choice is a backend as the command line names it, and what the kernel needs for
+// it.
+type choice struct {
+	name    string
+	backend backendName
+	engine  xtables.Engine
+	needs   []lab.Feature
+}
+
+func choices() []choice {
+	return []choice{
+		{"iptables-nft", backendIPTables, xtables.NFT, []lab.Feature{lab.IptablesNFT}},
+		{"iptables-legacy", backendIPTables, xtables.Legacy, []lab.Feature{lab.IptablesLegacy}},
+		{"nftables", backendNftables, xtables.Auto, []lab.Feature{lab.Nftables}},
+		{"ipvs", backendIPVS, xtables.Auto, []lab.Feature{lab.IPVS, lab.IPSet}},
+	}
+}
+
+// switchedObjects are Services with every door, for TCP and UDP, in both families.
+const switchedObjects = `
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  type: LoadBalancer
+  selector: {app: web}
+  clusterIP: 10.96.0.10
+  clusterIPs: [10.96.0.10, "fd00:10:96::10"]
+  ipFamilyPolicy: RequireDualStack
+  externalIPs: [203.0.113.7, "fd00:203:113::7"]
+  ports:
+  - {name: http, port: 80, targetPort: 8080, nodePort: 30080}
+  - {name: dns, port: 53, targetPort: 8053, nodePort: 30053, protocol: UDP}
+status: {loadBalancer: {ingress: [{ip: 203.0.113.9}, {ip: "fd00:203:113::9"}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: local}
+spec:
+  type: NodePort
+  externalTrafficPolicy: Local
+  selector: {app: web}
+  clusterIP: 10.96.0.11
+  clusterIPs: [10.96.0.11, "fd00:10:96::11"]
+  ipFamilyPolicy: RequireDualStack
+  externalIPs: [203.0.113.8, "fd00:203:113::8"]
+  ports: [{port: 80, targetPort: 8080, nodePort: 30081}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p2, labels: {app: web}}
+spec: {nodeName: node-n, containers: [{name: c, image: web}]}
+status: {phase: Running, podIP: 10.244.0.12, podIPs: [{ip: 10.244.0.12}, {ip: "fd00:10:244::12"}], conditions: [{type: Ready, status: "True"}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p3, labels: {app: web}}
+spec: {nodeName: node-n, containers: [{name: c, image: web}]}
+status: {phase: Running, podIP: 10.244.0.13, podIPs: [{ip: 10.244.0.13}, {ip: "fd00:10:244::13"}], conditions: [{type: Ready, status: "True"}]}
+---
+# No Pod of another node: its endpoints are reached by nobody outside.
+apiVersion: v1
+kind: Pod
+metadata: {name: q1, labels: {app: web}}
+spec: {nodeName: node-m, containers: [{name: c, image: web}]}
+status: {phase: Running, podIP: 10.244.1.11, podIPs: [{ip: 10.244.1.11}, {ip: "fd00:10:244:1::11"}], conditions: [{type: Ready, status: "True"}]}
+`
+
+// door is where clients dial.
+type door struct {
+	protocol dataplane.Protocol
+	at       netip.AddrPort
+}
+
+// switchedDoors are all of the Services.
+func switchedDoors() (out []door) {
+	for _, addr := range []string{"10.96.0.10", "192.0.2.1", "203.0.113.7", "203.0.113.9", "10.96.0.11", "203.0.113.8"} {
+		v4 := netip.MustParseAddr(addr)
+		v6, _ := lab.Twin(v4)
+		for _, a := range []netip.Addr{v4, v6} {
+			tcp, udp := uint16(80), uint16(53)
+			if addr == "192.0.2.1" {
+				tcp, udp = 30080, 30053
+				out = append(out, door{dataplane.TCP, netip.AddrPortFrom(a, 30081)})
+			}
+			out = append(out, door{dataplane.TCP, netip.AddrPortFrom(a, tcp)})
+			if addr != "10.96.0.11" && addr != "203.0.113.8" {
+				out = append(out, door{dataplane.UDP, netip.AddrPortFrom(a, udp)})
+			}
+		}
+	}
+	return out
+}
+
+// switchStage is a node on which one backend takes the place of another.
+type switchStage struct {
+	*testing.T
+	*lab.Lab
+	stateDir string
+	input    agent.Input
+}
+
+func newSwitchStage(t *testing.T) *switchStage {
+	s := &switchStage{T: t, Lab: lab.New(t, lab.SecondNode()), stateDir: t.TempDir()}
+	file := filepath.Join(s.stateDir, "objects.yaml")
+	if err := os.WriteFile(file, []byte(switchedObjects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := manifest.Load(context.Background(), manifest.Options{Paths: []string{file}, ServiceCIDRs: lab.ServiceRanges()})
+	if err != nil || len(loaded.Problems) > 0 {
+		t.Fatal(err, loaded.Problems)
+	}
+	s.input = agent.Input{Objects: loaded.Objects}
+	for _, p := range append(s.Pods[1:], s.Remote) {
+		p.Serve(dataplane.TCP, 8080)
+		p.Serve(dataplane.UDP, 8053)
+	}
+	return s
+}
+
+// agent returns the node's agent for a backend, wired as a command wires it.
+func (s *switchStage) agent(c choice) *agent.Agent {
+	nf := &nodeFlags{backend: c.backend, engine: engineFlag{engine: c.engine}}
+	nf.virtual.scheduler.value, nf.virtual.drain, nf.virtual.udp = "rr", timeoutFlag(time.Minute), timeoutFlag(switchedUDPTimeout)
+	sc := scope{stateDir: s.stateDir}
+	return &agent.Agent{
+		Node:    agent.Node{Name: "node-n", PodRanges: lab.PodRanges(), ServiceRanges: lab.ServiceRanges(), Addrs: []netip.Addr{s.Node.IPv4, s.Node.IPv6}},
+		Backend: nf.newBackend(c.backend, sc), Others: nf.leftovers(c.backend, sc),
+		Flows: conntrack.New(conntrack.Config{Virtual: c.backend == backendIPVS, Journal: sc.flowsJournal()}),
+	}
+}
+
+// switchedUDPTimeout is how long IPVS waits for the next datagram of a flow: here
+// shorter than usual, because the test waits for the end of it.
+const switchedUDPTimeout = 8 * time.Second
+
+// pass makes a pass with a backend and returns its plan.
+func (s *switchStage) pass(c choice) (p *agent.Plan) {
+	s.Helper()
+	var err error
+	s.Node.Do(func() {
+		ctx := context.Background()
+		if p, err = s.agent(c).Plan(ctx, s.input); err == nil {
+			err = p.Apply(ctx)
+		}
+	})
+	if err != nil {
+		s.Fatalf("pass with backend %s: %v", c.name, err)
+	}
+	return p
+}
+
+// clients are those that dial each door.
+func (s *switchStage) clients() []*lab.Host { return []*lab.Host{s.Pod(1), s.Node, s.Outside} }
+
+// lasting are flows that are open over the change.
+type lasting struct {
+	conns []*lab.Conn
+	udp   []*datagrams
+	said  map[string]bool
+}
+
+// datagrams are what one client sends from one port.
+type datagrams struct {
+	from     *lab.Host
+	to       netip.AddrPort
+	port     uint16
+	source   netip.Addr
+	endpoint string
+}
+
+// ask sends one and returns what is wrong with its answer. As from a socket that is
+// connected, all come from the same address, whatever routes come and go.
+func (d *datagrams) ask() error {
+	o := lab.Probe(d.from, dataplane.UDP, d.to, lab.Options{From: d.source, Source: d.port, Timeout: patience})
+	if d.endpoint == "" {
+		d.source, d.endpoint = o.Source.Addr(), o.Endpoint
+	}
+	if o.Fate != lab.OK || o.Endpoint != d.endpoint {
+		return fmt.Errorf("UDP flow from %s to %s: %s, want %s", d.from.Name, d.to, o, d.endpoint)
+	}
+	return nil
+}
+
+// patience is less than the second after which TCP sends its first packet again, so
+// that one that got lost counts as a failure.
+const patience = 900 * time.Millisecond
+
+func (s *switchStage) open() *lasting {
+	l := &lasting{said: map[string]bool{}}
+	for i, d := range switchedDoors() {
+		for _, from := range s.clients() {
+			if d.protocol == dataplane.TCP {
+				l.conns = append(l.conns, lab.Open(from, d.at))
+				continue
+			}
+			flow := &datagrams{from: from, to: d.at, port: uint16(40000 + i)}
+			if err := flow.ask(); err != nil {
+				s.Fatal(err)
+			}
+			l.udp = append(l.udp, flow)
+		}
+	}
+	return l
+}
+
+// check says a word on every flow.
+func (l *lasting) check(t *testing.T, when string) {
+	t.Helper()
+	var errs []error
+	for _, c := range l.conns {
+		if err := c.Echo(); err != nil {
+			errs = append(errs, fmt.Errorf("connection of %s by %s: %w", c.Outcome.Source, c.Outcome.Name(), err))
+		}
+	}
+	for _, d := range l.udp {
+		if err := d.ask(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, err := range errs {
+		if text := err.Error(); !l.said[text] {
+			l.said[text] = true
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+}
+
+// dialling is new flows that never cease.
+type dialling struct {
+	stop func()
+	mu   sync.Mutex
+	// tried counts, failed has the first of each kind.
+	tried  int
+	failed map[string]string
+}
+
+// dial begins to dial every door without a break from every client.
+func (s *switchStage) dial() *dialling {
+	d := &dialling{failed: map[string]string{}}
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	for _, from := range s.clients() {
+		for _, p := range []dataplane.Protocol{dataplane.TCP, dataplane.UDP} {
+			doors := slices.DeleteFunc(switchedDoors(), func(d door) bool { return d.protocol != p })
+			wait.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-done:
+						return
+					case <-time.After(2 * time.Millisecond):
+						d.one(from, doors[i%len(doors)])
+					}
+				}
+			})
+		}
+	}
+	d.stop = sync.OnceFunc(func() { close(done); wait.Wait() })
+	s.Cleanup(d.stop)
+	return d
+}
+
+func (d *dialling) one(from *lab.Host, to door) {
+	o := lab.Probe(from, to.protocol, to.at, lab.Options{Timeout: patience})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tried++
+	if key := fmt.Sprintf("%s from %s to %s", to.protocol, from.Name, to.at); o.Fate != lab.OK && d.failed[key] == "" {
+		d.failed[key] = o.String()
+	}
+}
+
+// TestSwitch changes from every backend to every other while clients dial all doors
+// and have flows open: nobody notices. What the new backend does not need is gone
+// afterwards: at once, or where IPVS carries flows when they have ended.
+func TestSwitch(t *testing.T) {
+	requireRoot(t)
+	for _, from := range choices() {
+		for _, to := range choices() {
+			if from.name == to.name || inGuest() != (from.backend == backendIPVS || to.backend == backendIPVS) {
+				continue
+			}
+			t.Run(from.name+" to "+to.name, func(t *testing.T) {
+				lab.Require(t, slices.Concat(from.needs, to.needs, []lab.Feature{lab.Namespaces})...)
+				change(newSwitchStage(t), from, to)
+			})
+		}
+	}
+}
+
+func change(s *switchStage, from, to choice) {
+	s.pass(from)
+	flows := s.open()
+	clients := s.dial()
+	time.Sleep(50 * time.Millisecond)
+	start := time.Now()
+	first := s.pass(to)
+	took := time.Since(start)
+	if len(first.Flows.Changes()) > 0 {
+		s.Errorf("flows in progress are removed: %v", first.Flows.Changes())
+	}
+	flows.check(s.T, "after the change")
+	again := s.pass(to)
+	for _, c := range again.Changes() {
+		if !strings.HasSuffix(c.Reason, "all its connections have ended") && c.Reason != "virtual server not wanted" {
+			s.Errorf("a second pass changes: %s", c)
+		}
+	}
+	flows.check(s.T, "after a second pass")
+	clients.stop()
+	for what, fate := range clients.failed {
+		s.Errorf("new flow, %s: %s", what, fate)
+	}
+	s.Logf("%d new flows, none failed, over a change of %s; %d kept", clients.tried, took.Round(time.Millisecond), len(flows.conns)+len(flows.udp))
+}

@@ -1,0 +1,83 @@
+package conntrack
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+)
+
+// When another backend takes over from IPVS, what IPVS has begun to carry it carries
+// to the end, as long as its virtual and real server are there. Which flows those
+// are only its own list tells: a flow that it has lost goes nowhere.
+
+// Carried is a flow that IPVS has a connection for.
+type Carried struct {
+	Protocol dataplane.Protocol
+	// Original is the flow as the client sends it.
+	Original Tuple
+	Endpoint netip.AddrPort
+}
+
+// carried returns how IPVS knows a flow.
+func (f Flow) carried() Carried { return Carried{f.Protocol, f.Original, f.Endpoint()} }
+
+// inDoubt reports whether there are flows that are stale unless IPVS carries them.
+func (w Wanted) inDoubt(flows []Flow) bool {
+	for _, f := range flows {
+		if !w.Virtual && f.Translated() && !f.Rewritten && (f.Protocol == dataplane.UDP || f.Opening) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseCarried reads the kernel's list of connections of IPVS, of which those count
+// whose endpoint is in its list of virtual and real servers: without it a connection
+// ends with the next packet. Pure.
+func parseCarried(connections, servers string) map[Carried]bool {
+	endpoints := map[netip.AddrPort]bool{}
+	for line := range strings.Lines(servers) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "->" {
+			if at := strings.LastIndexByte(words[1], ':'); at > 0 {
+				endpoints[parseEnd(strings.Trim(words[1][:at], "[]"), words[1][at+1:])] = true
+			}
+		}
+	}
+	out := map[Carried]bool{}
+	for line := range strings.Lines(connections) {
+		words := strings.Fields(line)
+		if len(words) < 7 {
+			continue
+		}
+		c := Carried{Original: Tuple{parseEnd(words[1], words[2]), parseEnd(words[3], words[4])}, Endpoint: parseEnd(words[5], words[6])}
+		for _, p := range []dataplane.Protocol{dataplane.TCP, dataplane.UDP, dataplane.SCTP} {
+			if strings.EqualFold(words[0], p.String()) {
+				c.Protocol = p
+			}
+		}
+		if c.Protocol != 0 && c.Endpoint.IsValid() && endpoints[c.Endpoint] {
+			out[c] = true
+		}
+	}
+	return out
+}
+
+// parseEnd reads an address and a port as these lists have them: 0A60000A for
+// 10.96.0.10, all eight groups of IPv6, 0050 for port 80. What is no such thing, as
+// in the lines of titles, gives the zero value.
+func parseEnd(addr, port string) netip.AddrPort {
+	n, err := strconv.ParseUint(port, 16, 16)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	if a, err := netip.ParseAddr(addr); err == nil {
+		return netip.AddrPortFrom(a, uint16(n))
+	}
+	v4, err := strconv.ParseUint(addr, 16, 32)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)}), uint16(n))
+}
