@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
-	"github.com/toyproxy/toyproxy/controller"
 	"github.com/toyproxy/toyproxy/pods"
 )
 
@@ -85,97 +83,16 @@ func split(all []*corev1.Pod) (wanted, foreign []*corev1.Pod) {
 // reconcile has the controllers decide, and returns the Pods that they want.
 func (t *turn) reconcile(ctx context.Context, seen []pods.Seen) []*corev1.Pod {
 	l := t.loop
-	if l.cfg.Workloads == nil {
-		return nil
+	c := Control{Workloads: l.cfg.Workloads, Now: t.now, MaxActions: l.cfg.MaxActions, Suffix: l.cfg.Suffix}
+	d, err := c.Decide(ctx, t.setting, seen)
+	t.fail(err)
+	t.problems = append(t.problems, d.Problems...)
+	t.bounded = t.bounded || d.Bounded
+	if !d.Again.IsZero() {
+		t.lookAgain(d.Again)
 	}
-	in, problems, err := l.cfg.Workloads.Merge(ctx, t.setting.Input.Objects)
-	t.problems = append(t.problems, place(problems, t.setting.Input.Locate)...)
-	if err != nil {
-		// Not knowing what is wanted is no reason to end anything.
-		t.fail(fmt.Errorf("workloads: %w", err))
-		return ownedPods(seen, nil)
-	}
-	in.Pods = nil
-	for _, s := range seen {
-		if s.Pod != nil && (s.State == pods.Living || s.State == pods.Unborn) {
-			in.Pods = append(in.Pods, s.Pod)
-		}
-	}
-	in.Node, in.Now, in.MaxActions, in.Suffix = t.setting.Node.Name, t.now, l.cfg.MaxActions, l.cfg.Suffix
-	in.Fixed, in.NodeLabels = Made(t.setting.Input.Objects.Pods), labelsOf(t.setting)
-	res := controller.Reconcile(in)
-	t.problems = append(t.problems, place(res.Problems, t.setting.Input.Locate)...)
-	t.fail(l.cfg.Workloads.Keep(ctx, res))
-	t.bounded = t.bounded || res.Bounded
-	if !res.Again.IsZero() {
-		t.lookAgain(res.Again)
-	}
-	t.report.Rolling = rolling(in, res)
-	return ownedPods(seen, res.Actions)
-}
-
-// labelsOf are those of this node's object.
-func labelsOf(s Setting) map[string]string {
-	for _, n := range s.Input.Objects.Nodes {
-		if n.Name == s.Node.Name {
-			return n.Labels
-		}
-	}
-	return nil
-}
-
-// ownedPods are the Pods that controllers want: those there are, with what the
-// actions make of them, and new ones. Their status is left out. Pure.
-func ownedPods(seen []pods.Seen, actions []controller.Action) []*corev1.Pod {
-	next := map[types.NamespacedName]*corev1.Pod{}
-	for _, s := range seen {
-		fit := s.State == pods.Living || s.State == pods.Unborn
-		if fit && s.Pod != nil && !s.Ending() && metav1.GetControllerOf(s.Pod) != nil {
-			next[s.Name] = s.Pod
-		}
-	}
-	for _, a := range actions {
-		p, ok := a.Object.(*corev1.Pod)
-		if !ok {
-			continue
-		}
-		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-		if a.Op == controller.Delete {
-			delete(next, name)
-		} else {
-			next[name] = p
-		}
-	}
-	out := make([]*corev1.Pod, 0, len(next))
-	for _, p := range next {
-		out = append(out, asWanted([]*corev1.Pod{p}, func(*corev1.Pod) bool { return true })...)
-	}
-	slices.SortFunc(out, func(a, b *corev1.Pod) int {
-		return cluster.MakeRef(cluster.Pod, a.Namespace, a.Name).Compare(cluster.MakeRef(cluster.Pod, b.Namespace, b.Name))
-	})
-	return out
-}
-
-// rolling counts the workloads that are not what they are to be yet.
-func rolling(in controller.Input, res controller.Result) int {
-	n := 0
-	latest := map[types.NamespacedName]bool{}
-	for _, d := range append(slices.Clone(res.Deployments), in.Deployments...) {
-		name := types.NamespacedName{Namespace: d.Namespace, Name: d.Name}
-		if latest[name] {
-			continue
-		}
-		latest[name] = true
-		want := int32(1)
-		if d.Spec.Replicas != nil {
-			want = *d.Spec.Replicas
-		}
-		s := d.Status
-		if s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-			n++
-		}
-	}
-	return n
+	t.report.Rolling = d.Rolling
+	return d.Pods
 }
 
 // make begins to make Pods, as many as one pass may.

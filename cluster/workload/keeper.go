@@ -94,7 +94,8 @@ func merge[T apply.Workload[T]](g *merger, kind cluster.Kind, dir state.Dir[T], 
 		i := slices.IndexFunc(live, func(l T) bool { return l.GetName() == m.GetName() && l.GetNamespace() == m.GetNamespace() })
 		var old T
 		if i >= 0 {
-			old, live = live[i], slices.Delete(live, i, i+1)
+			old = live[i]
+			live = slices.Delete(live, i, i+1)
 		}
 		if next, ok := one(g, dir, m, old); ok {
 			out = append(out, next)

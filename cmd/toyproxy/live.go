@@ -135,7 +135,7 @@ func asManifested(ctx context.Context, stdin io.Reader, src *sourceFlags, sc sco
 		}
 		return agent.Resolve(in, node, in.Objects.Pods), nil
 	}
-	living, problems, err := predictPods(ctx, src, sc, in, node)
+	living, problems, err := predictPods(ctx, src, sc, &in, node)
 	if err != nil {
 		return agent.Desired{}, err
 	}

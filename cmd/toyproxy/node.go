@@ -28,6 +28,7 @@ import (
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/podnet"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // enterNamespace runs this program again inside a network namespace, unless it
@@ -72,6 +73,8 @@ type nodePlan struct {
 	// backend is the one in use; why says what chose it when the user did not.
 	backend backendName
 	why     string
+	// decision is what the controllers want of the node.
+	decision agent.Decision
 }
 
 // introduce says where the objects come from, and which backend was chosen for
@@ -83,8 +86,9 @@ func (p *nodePlan) introduce(w io.Writer) {
 	}
 }
 
-// planNode loads the manifests, builds the agent of the node and plans.
-func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*nodePlan, error) {
+// planNode loads the manifests, builds the agent of the node and plans. Unless it
+// is dry, what becomes of workloads is written down.
+func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry bool) (*nodePlan, error) {
 	kept, err := readState(sc)
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
@@ -120,6 +124,13 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		printProblems(cmd.ErrOrStderr(), in.Problems)
 		return nil, err
 	}
+	var decided agent.Decision
+	if runtime, ok := a.Pods.(*pods.Runtime); ok {
+		dry = dry || src.strict && agent.CountErrors(in.Problems) > 0
+		if decided, err = control(cmd.Context(), sc, runtime, &in, a.Node, dry); err != nil {
+			return nil, err
+		}
+	}
 	p, err := a.Plan(cmd.Context(), in)
 	if err != nil {
 		return nil, err
@@ -128,7 +139,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope) (*n
 		p.Problems = append(p.Problems, located(balance.HiddenServers(p.Table, p.Objects.Services, own, servers()), in)...)
 	}
 	p.Problems = append(p.Problems, nf.backend.shutForward(cmd.Context(), sc, p.Table)...)
-	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why}, nil
+	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why, decision: decided}, nil
 }
 
 // refuseNothing is the error of manifests that hold only what is wrong.
@@ -334,7 +345,7 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 
 // buildAgentForDown wires what is needed to remove everything.
 func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
-	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: nf.everything(sc)}
+	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: nf.leftovers(backendIPTables, sc)}
 	if sc.pod {
 		return a, nil
 	}
@@ -364,8 +375,9 @@ func forgetState(sc scope) error {
 	if sc.pod {
 		return os.RemoveAll(sc.rulesDir())
 	}
-	errs = append(errs, state.ForgetLast(sc.stateDir), os.RemoveAll(sc.flowsJournal()))
-	for _, dir := range []string{"pod-rules", "services", "endpointslices", "nodes", "namespaces", "remote-pods"} {
+	errs = append(errs, state.ForgetLast(sc.stateDir), state.ForgetProblems(sc.stateDir), os.RemoveAll(sc.flowsJournal()))
+	kept := append(state.WorkloadDirs(), "pod-rules", "services", "endpointslices", "nodes", "namespaces", "remote-pods")
+	for _, dir := range kept {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
 	}
 	if sc.netns != "" {

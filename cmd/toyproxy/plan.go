@@ -139,7 +139,7 @@ func readNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, what string) 
 	if err := enterNamespace(nf.netns.value); err != nil {
 		return nil, err
 	}
-	p, err := planNode(cmd, src, nf, nf.scope())
+	p, err := planNode(cmd, src, nf, nf.scope(), true)
 	if err != nil {
 		return nil, err
 	}

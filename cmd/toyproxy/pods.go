@@ -165,14 +165,18 @@ func located(problems []cluster.Problem, in agent.Input) []cluster.Problem {
 	return problems
 }
 
-// predictPods gives Pods the addresses that sync would give them.
-func predictPods(ctx context.Context, src *sourceFlags, sc scope, in agent.Input, node agent.Node) ([]*corev1.Pod, []cluster.Problem, error) {
+// predictPods gives Pods the addresses that sync would give them, those that
+// workloads want too, which it adds to the input.
+func predictPods(ctx context.Context, src *sourceFlags, sc scope, in *agent.Input, node agent.Node) ([]*corev1.Pod, []cluster.Problem, error) {
 	runtime, err := newPods(src, sc, in.Objects, node)
 	if err != nil {
 		return nil, nil, err
 	}
+	if _, err := control(ctx, sc, runtime, in, node, true); err != nil {
+		return nil, nil, err
+	}
 	plan, err := runtime.Plan(ctx, in.Objects.Pods)
-	return plan.Pods, append(in.Problems, located(plan.Problems, in)...), err
+	return plan.Pods, append(in.Problems, located(plan.Problems, *in)...), err
 }
 
 // hiddenCommands are those that toyproxy starts itself: the process that holds
@@ -186,6 +190,7 @@ func hiddenCommands() []*cobra.Command {
 	}
 	return []*cobra.Command{
 		hidden("pause", "Hold a Pod", pods.Pause),
+		hidden(pods.InitName, "Reap the processes of a Pod", pods.PauseInit),
 		hidden(pods.StandInName, "Serve for a container without a command", pods.StandIn),
 	}
 }

@@ -16,6 +16,7 @@ func syncCommand() *cobra.Command {
 	var nf nodeFlags
 	var out outputFlag
 	var dryRun, all bool
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "sync",
 		Short: "Make Pods and kernel match the manifests, once",
@@ -37,18 +38,23 @@ A second pass changes nothing and says so.`,
 			if err := enterNamespace(nf.netns.value); err != nil {
 				return err
 			}
-			return runSync(cmd, &src, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun})
+			return runSync(cmd, &src, &nf, syncOptions{json: out.isJSON(), dryRun: dryRun, timeout: timeout})
 		},
 	}
 	src.register(cmd)
 	nf.register(cmd)
 	out.register(cmd, "json")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the plan and change nothing")
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Minute, "how long to go on until Deployments and their like are as they are to be")
 	allNodesFlag(cmd, &all, "make every Node of the manifests a network namespace, and sync each")
 	return cmd
 }
 
-type syncOptions struct{ json, dryRun bool }
+type syncOptions struct {
+	json, dryRun bool
+	// timeout bounds how long it goes on until workloads are as they are to be.
+	timeout time.Duration
+}
 
 // syncJSON is the stable form of what sync did.
 type syncJSON struct {
@@ -77,7 +83,7 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		}
 		defer lock.Unlock()
 	}
-	p, err := planNode(cmd, src, nf, sc)
+	p, err := planNode(cmd, src, nf, sc, o.dryRun)
 	if err != nil {
 		return err
 	}
@@ -93,6 +99,10 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		changes = nil
 	case !o.dryRun:
 		failed = p.Apply(ctx)
+		if failed == nil {
+			p, failed = goOn(cmd, p, o, func() (*nodePlan, error) { return planNode(cmd, src, nf, sc, false) })
+			changes = p.Changes()
+		}
 	}
 	err = printSync(cmd, nf, p, syncOutcome{o, changes, failed, time.Since(start)})
 	if failed != nil {
