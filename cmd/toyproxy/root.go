@@ -56,9 +56,11 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add("do", syncCommand(), runCommand(), downCommand())
-	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), explainCommand())
-	add("learn", demoCommand(), doctorCommand())
+	add("do", syncCommand(), runCommand(), scaleCommand(), rolloutCommand(), deleteCommand(), downCommand())
+	add("look", logsCommand(), execCommand())
+	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), eventsCommand(),
+		waitCommand(), explainCommand())
+	add("learn", demoCommand(), loadCommand(), doctorCommand())
 	root.AddCommand(versionCommand(), exitCodesTopic())
 	root.AddCommand(hiddenCommands()...)
 	root.InitDefaultHelpCmd()
