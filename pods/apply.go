@@ -275,8 +275,11 @@ func unsettled(rep report) []string {
 func (r *Runtime) startErrors(p *corev1.Pod, rep report) error {
 	var errs []error
 	for _, c := range rep.Containers {
-		if c.failed() {
-			errs = append(errs, &StartError{key(p), c.Name, c.end().Reason, c.end().Message, LogPath(r.cfg.StateDir, p.Namespace, p.Name, c.Name)})
+		switch log := LogPath(r.cfg.StateDir, p.Namespace, p.Name, c.Name); {
+		case c.failed():
+			errs = append(errs, &StartError{key(p), c.Name, c.end().Reason, c.end().Message, log})
+		case c.GaveUp:
+			errs = append(errs, &StartError{key(p), c.Name, reasonUnhealthy, c.Unready, log})
 		}
 	}
 	return errors.Join(errs...)

@@ -12,7 +12,7 @@ import (
 // started: a container that was to start has a process.
 func (s *supervisor) started(u *unit, pid int, now time.Time) {
 	u.Pid, u.Started = pid, now
-	s.note(u, false, "Started", "the container runs as process %d", pid)
+	s.note(u, false, "Started", "it runs")
 }
 
 // notStarted: there is no process.
@@ -80,7 +80,7 @@ func (s *supervisor) exited(u *unit, e exit, now time.Time) {
 	u.due = now.Add(wait)
 	if wait > 0 {
 		u.Reason, u.Message = reasonCrashLoop, fmt.Sprintf("waits %s before it is started again", wait)
-		s.note(u, true, "BackOff", "the container ended (%s) and waits %s before it is started again", r.why(), wait)
+		s.note(u, true, "BackOff", "it ended (%s) and waits %s before it is started again", r.why(), wait)
 	}
 }
 

@@ -42,8 +42,7 @@ func Pause(ctx context.Context, args []string) error {
 	// has to last; and the host name below is that of this thread's children.
 	runtime.LockOSThread()
 	ns, name, _ := strings.Cut(args[0], "/")
-	dir := state.OpenPods(args[2])
-	pod, err := dir.Load(types.NamespacedName{Namespace: ns, Name: name})
+	pod, err := state.OpenPods(args[2]).Load(types.NamespacedName{Namespace: ns, Name: name})
 	if err != nil {
 		return fmt.Errorf("pause: Pod %s: %w", args[0], err)
 	}
@@ -65,7 +64,7 @@ func Pause(ctx context.Context, args []string) error {
 	}
 	p := &pause{pod: pod, stateDir: args[2], world: world, sup: newSupervisor(pod, backoffFromEnv(), time.Now()),
 		listens: make(chan listener), answers: make(chan answer), tasks: map[int]*task{}, outlets: map[string]*outlet{},
-		teller: newTeller(dir, args[2], types.NamespacedName{Namespace: ns, Name: name}, me)}
+		teller: newTeller(pod, args[2], me)}
 	defer p.teller.close()
 	return p.loop(ctx, signals)
 }

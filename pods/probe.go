@@ -31,12 +31,20 @@ const (
 	unknown
 )
 
+// firstWait goes before the second question to one that has just started.
+const firstWait = 100 * time.Millisecond
+
 // probe is where one probe of a running container stands.
 type probe struct {
 	kind probeKind
 	spec *corev1.Probe
-	// next is when it is asked again.
-	next time.Time
+	// next is when it is asked again by its period. Until it has passed once, it is
+	// also asked at soon, after waits that double: who has just started gets ready
+	// in a moment, not in a period. Such an extra question finds no second failure.
+	next, soon time.Time
+	wait       time.Duration
+	extra      bool
+	everPassed bool
 	// ticket names the question that is out, 0: none; deadline is when it has failed.
 	ticket   int
 	deadline time.Time
@@ -56,9 +64,21 @@ func (p *probe) begin(now time.Time) {
 // idle: it is not asked any more in this run.
 func (p *probe) idle() bool { return p.kind == startup && p.standing }
 
+// due is when it is asked next.
+func (p *probe) due() time.Time {
+	if !p.soon.IsZero() && p.soon.Before(p.next) {
+		return p.soon
+	}
+	return p.next
+}
+
 // ask notes a question.
 func (p *probe) ask(ticket int, now time.Time) {
 	p.ticket, p.deadline = ticket, now.Add(seconds(atLeast(p.spec.TimeoutSeconds, 1)))
+	p.extra, p.soon = p.next.After(now), time.Time{}
+	if p.extra {
+		return
+	}
 	// What was missed while the last answer was awaited is not made up for.
 	if p.next = p.next.Add(seconds(atLeast(p.spec.PeriodSeconds, 10))); p.next.Before(now) {
 		p.next = now
@@ -66,17 +86,20 @@ func (p *probe) ask(ticket int, now time.Time) {
 }
 
 // take counts an answer, and tells whether its standing is another one now.
-func (p *probe) take(o outcome, message string) (changed bool) {
-	p.ticket = 0
-	if o == unknown {
-		p.message = message
+func (p *probe) take(o outcome, message string, now time.Time) (changed bool) {
+	p.ticket, p.message = 0, message
+	p.everPassed = p.everPassed || o == passed
+	if p.kind != liveness && !p.everPassed {
+		p.wait = min(max(2*p.wait, firstWait), time.Minute)
+		p.soon = now.Add(p.wait)
+	}
+	if o == unknown || o == failed && p.last == failed && p.extra {
 		return false
 	}
 	if o != p.last {
 		p.last, p.count = o, 0
 	}
 	p.count++
-	p.message = message
 	limit := atLeast(p.spec.SuccessThreshold, 1)
 	if o == failed {
 		limit = atLeast(p.spec.FailureThreshold, 3)
@@ -86,6 +109,12 @@ func (p *probe) take(o outcome, message string) (changed bool) {
 	}
 	p.standing = o == passed
 	return true
+}
+
+// worthTelling: people want to know of the last answer, a failure. That a program
+// is not there at once is no news.
+func (p *probe) worthTelling() bool {
+	return (p.everPassed || p.kind == liveness) && p.count == 1 || !p.extra && p.count == atLeast(p.spec.FailureThreshold, 3)
 }
 
 // gaveUp: it has failed as often as it may.

@@ -102,6 +102,7 @@ const (
 	reasonStartError = "StartError"
 	reasonPauseGone  = "PauseProcessGone"
 	reasonCrashLoop  = "CrashLoopBackOff"
+	reasonUnhealthy  = "Unhealthy"
 	reasonDeadline   = "DeadlineExceeded"
 )
 

@@ -182,7 +182,7 @@ func (s *supervisor) question(u *unit, now time.Time) {
 			}
 		case p.idle() || p.kind != readiness && u.stop != nil || !u.postStart.done:
 		case p.kind != startup && !u.standing(startup, true):
-		case s.reached(p.next, now):
+		case s.reached(p.due(), now):
 			p.ask(s.ticket(), now)
 			s.reached(p.deadline, now)
 			s.do(deed{do: doAsk, unit: u, ticket: p.ticket, probe: p.spec})
@@ -193,15 +193,15 @@ func (s *supervisor) question(u *unit, now time.Time) {
 // answer is what became of a question.
 func (s *supervisor) answer(u *unit, p *probe, o outcome, message string, now time.Time) {
 	before := p.message
-	changed := p.take(o, message)
+	p.take(o, message, now)
 	switch {
 	case o == unknown && message != before:
 		s.note(u, true, "ProbeError", "%s", p.told())
-	case o == failed && (p.count == 1 || changed):
+	case o == failed && p.worthTelling():
 		s.note(u, true, "Unhealthy", "%s", p.told())
 	}
 	if p.kind != readiness && p.gaveUp() && u.stop == nil {
-		s.note(u, false, "Killing", "the container is ended: its %s failed %d times", p.told(), p.count)
+		s.note(u, false, "Killing", "it is ended: its %s failed %d times", p.told(), p.count)
 		u.end(now.Add(p.grace(s.grace)))
 	}
 }

@@ -12,29 +12,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 )
 
 // maxNotes is how long the log of a pause process may grow, in bytes.
 const maxNotes = 256 << 10
 
+// mostNotes bounds how many wait to be made events.
+const mostNotes = 50
+
 // teller writes down how the containers of a Pod are. A goroutine of its own
 // writes, so that no lock and no disk keeps the Pod from being supervised: what
 // it is behind with is left out, but for the last.
 type teller struct {
 	dir    state.Dir[*corev1.Pod]
+	events state.Events
+	uid    types.UID
 	path   string
 	id     types.NamespacedName
 	me     process
 	last   []byte
-	latest chan report
+	latest chan news
 	done   chan struct{}
 	log    io.Writer
 }
 
-func newTeller(dir state.Dir[*corev1.Pod], stateDir string, id types.NamespacedName, me process) *teller {
-	t := &teller{dir: dir, path: reportPath(stateDir, id.Namespace, id.Name), id: id, me: me,
-		latest: make(chan report, 1), done: make(chan struct{}), log: os.Stderr}
+// news is what is to be written.
+type news struct {
+	report report
+	// notes are new, at a time.
+	notes []note
+	at    time.Time
+}
+
+func newTeller(pod *corev1.Pod, stateDir string, me process) *teller {
+	id := idOf(pod)
+	t := &teller{dir: state.OpenPods(stateDir), events: state.OpenEvents(stateDir), uid: pod.UID, path: reportPath(stateDir, id.Namespace, id.Name), id: id, me: me,
+		latest: make(chan news, 1), done: make(chan struct{}), log: os.Stderr}
 	if log, err := openBoundedLog(LogPath(stateDir, id.Namespace, id.Name, "pause"), maxNotes); err == nil {
 		t.log = log
 	}
@@ -48,21 +63,23 @@ func (t *teller) tell(s *supervisor, now time.Time) {
 	for _, n := range s.notes {
 		fmt.Fprintf(t.log, "%s %s: %s: %s\n", now.UTC().Format(time.RFC3339), n.container, n.reason, n.message)
 	}
+	next := news{report: report{process: t.me, Expired: s.expired}, notes: s.notes, at: now}
 	s.notes = nil
-	rep := report{process: t.me, Expired: s.expired}
 	for _, u := range s.units {
-		rep.Containers = append(rep.Containers, u.tell())
+		next.report.Containers = append(next.report.Containers, u.tell())
 	}
-	text, err := json.Marshal(rep)
-	if err == nil && bytes.Equal(text, t.last) {
+	text, err := json.Marshal(next.report)
+	if err == nil && bytes.Equal(text, t.last) && len(next.notes) == 0 {
 		return
 	}
-	t.last, rep.Changed = text, now
+	t.last, next.report.Changed = text, now
 	select {
-	case <-t.latest: // it was not written yet, and is old by now
+	case old := <-t.latest: // it was not written yet
+		next.notes = append(old.notes, next.notes...)
+		next.notes = next.notes[max(0, len(next.notes)-mostNotes):]
 	default:
 	}
-	t.latest <- rep
+	t.latest <- next
 }
 
 // close waits for what is being written, but not for ever.
@@ -76,12 +93,24 @@ func (t *teller) close() {
 
 func (t *teller) run() {
 	defer close(t.done)
-	for rep := range t.latest {
-		if err := t.save(rep); err != nil {
+	for n := range t.latest {
+		if err := errors.Join(t.save(n.report), t.note(n)); err != nil {
 			// There is nobody to tell but the log.
 			fmt.Fprintf(os.Stderr, "pause: %v\n", err)
 		}
 	}
+}
+
+// note makes events of what was done.
+func (t *teller) note(n news) error {
+	var errs []error
+	for _, one := range n.notes {
+		errs = append(errs, t.events.Note(state.Happening{
+			Object: cluster.MakeRef(cluster.Pod, t.id.Namespace, t.id.Name), UID: t.uid, APIVersion: "v1",
+			Warning: one.warning, Reason: one.reason, Message: "container " + one.container + ": " + one.message, Component: "pause",
+		}, n.at))
+	}
+	return errors.Join(errs...)
 }
 
 // save writes the report for those who started us, and the status for everybody.
