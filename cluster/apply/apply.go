@@ -75,9 +75,7 @@ func Apply[T Workload[T]](live T, exists bool, m T, s Stamp) (next T, changed bo
 	if faults := append(Immutable(live, next), manifest.Check(next)...); len(faults) > 0 {
 		return live, false, &RefusedError{refOf(live), faults}
 	}
-	if !equality.Semantic.DeepEqual(specOf(live), specOf(next)) {
-		next.SetGeneration(live.GetGeneration() + 1)
-	}
+	CountGeneration(live, next)
 	return next, true, nil
 }
 
@@ -223,4 +221,12 @@ func asMap(obj any) (map[string]any, error) {
 	}
 	var m map[string]any
 	return m, json.Unmarshal(text, &m)
+}
+
+// CountGeneration counts up the generation of a workload whose spec a command has
+// changed, as an API server does.
+func CountGeneration(old, next metav1.Object) {
+	if !equality.Semantic.DeepEqual(specOf(old), specOf(next)) {
+		next.SetGeneration(old.GetGeneration() + 1)
+	}
 }

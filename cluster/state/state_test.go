@@ -99,7 +99,13 @@ func TestLockNamesItsHolder(t *testing.T) {
 	if err := (&HeldError{Path: path}).Error(); !strings.Contains(err, "of an unknown name") {
 		t.Errorf("without a holder: %s", err)
 	}
+	if name, is := Holder(path); !is || name != "sync, pid 7" {
+		t.Errorf("Holder: %q, %v", name, is)
+	}
 	first.Unlock()
+	if _, is := Holder(path); is {
+		t.Error("Holder of a lock that was given back")
+	}
 	again, err := Lock(t.Context(), path, dir, "third")
 	if err != nil {
 		t.Fatalf("Lock after Unlock: %v", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -8,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
 )
 
 func describeCommand() *cobra.Command {
@@ -20,17 +24,19 @@ func describeCommand() *cobra.Command {
 	var nf nodeFlags
 	var g getFlags
 	cmd := &cobra.Command{
-		Use:   "describe service [NAME...]",
-		Short: "Show Services in full",
-		Long: `Shows the Services that live on this node, as the last sync left them; with -f those
-of the manifests instead: addresses, ports, endpoints, policies.`,
+		Use:   "describe KIND [NAME...]",
+		Short: "Show objects in full, with what happened to them",
+		Long: `Shows the objects that live on this node in full: addresses, ports, endpoints and
+policies of Services, the state of Pods and of what makes them, and the events of the
+last hour. With -f those of the manifests instead.`,
 		Example: `  toyproxy describe svc web
-  toyproxy describe svc/web -f examples/guestbook.yaml`,
+  toyproxy describe deploy/web
+  toyproxy describe pods -l app=web`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req, err := g.request(args)
-			if err == nil && (len(req.views) != 1 || req.views[0].plural != "services") {
-				err = fmt.Errorf("only services can be described; see the others with: toyproxy get %s -o yaml", args[0])
+			if err == nil && slices.ContainsFunc(req.views, func(v view) bool { return !describable(v) }) {
+				err = fmt.Errorf("this kind cannot be described; see it with: toyproxy get %s -o yaml", args[0])
 			}
 			if err != nil {
 				return exit(exitUsage, err)
@@ -40,25 +46,68 @@ of the manifests instead: addresses, ports, endpoints, policies.`,
 				return err
 			}
 			printProblems(cmd.ErrOrStderr(), d.Problems)
-			rows, missing := g.pick(req, req.views[0], d)
-			for i, r := range rows {
-				if i > 0 {
-					fmt.Fprintf(cmd.OutOrStdout(), "\n\n")
-				}
-				if err := describeService(cmd.OutOrStdout(), r.object.(*corev1.Service), d.Desired); err != nil {
-					return err
-				}
-			}
-			if missing == nil && len(d.Errors()) > 0 {
-				return exit(exitBadManifest, nil)
-			}
-			return missing
+			return g.describe(cmd, req, d)
 		},
 	}
 	src.register(cmd)
 	nf.registerScope(cmd)
 	g.registerChoice(cmd)
 	return cmd
+}
+
+// describable tells whether objects of a kind have more to tell than get does.
+func describable(v view) bool {
+	return slices.Contains([]string{"services", "pods", "deployments", "replicasets", "statefulsets", "daemonsets", "configmaps", "secrets"}, v.plural)
+}
+
+// describe prints the objects that a request asks for, with two empty lines between.
+func (g *getFlags) describe(cmd *cobra.Command, req request, d look) error {
+	var missing []error
+	printed := 0
+	for _, v := range req.views {
+		rows, err := g.pick(req, v, d)
+		missing = append(missing, err)
+		for _, r := range rows {
+			if printed++; printed > 1 {
+				fmt.Fprintf(cmd.OutOrStdout(), "\n\n")
+			}
+			if err := describeObject(cmd.OutOrStdout(), r.object, d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := errors.Join(missing...); err != nil || len(d.Errors()) == 0 {
+		return err
+	}
+	return exit(exitBadManifest, nil)
+}
+
+// describeObject prints one object, and below it what happened to it.
+func describeObject(w io.Writer, object any, d look) error {
+	var err error
+	var kind cluster.Kind
+	switch o := object.(type) {
+	case *corev1.Service:
+		err, kind = describeService(w, o, d.Desired), cluster.Service
+	case *corev1.Pod:
+		err, kind = describePod(w, o, d), cluster.Pod
+	case *appsv1.Deployment:
+		err, kind = describeDeployment(w, o, d), cluster.Deployment
+	case *appsv1.ReplicaSet:
+		err, kind = describeReplicaSet(w, o, d), cluster.ReplicaSet
+	case *appsv1.StatefulSet:
+		err, kind = describeStatefulSet(w, o, d), cluster.StatefulSet
+	case *appsv1.DaemonSet:
+		err, kind = describeDaemonSet(w, o, d), cluster.DaemonSet
+	case *corev1.ConfigMap:
+		return describeConfigMap(w, o)
+	case *corev1.Secret:
+		return describeSecret(w, o)
+	}
+	if meta, ok := object.(metav1.Object); ok && err == nil {
+		err = describeEvents(w, d, cluster.MakeRef(kind, meta.GetNamespace(), meta.GetName()))
+	}
+	return err
 }
 
 // describeService prints what kubectl prints of a Service, in its order.
