@@ -44,6 +44,9 @@ type LoopConfig struct {
 	Chronicle Chronicle
 	// Observers are told of every pass.
 	Observers []Observer
+	// Problems returns what is wrong beside the objects, which is told with the
+	// problems of those; may be nil.
+	Problems func() []cluster.Problem
 	// Alive is called while the loop makes progress, at least every AliveEvery, if
 	// that is not zero.
 	Alive      func()
@@ -66,6 +69,8 @@ type Loop struct {
 	// causes are why the next pass is needed, with the time each was noticed first.
 	causes map[Cause]time.Time
 	signal chan struct{}
+	// next is the configuration that the next pass works with; nil: the same.
+	next *LoopConfig
 
 	store   *cluster.Store
 	tracker *Tracker
@@ -118,6 +123,33 @@ func (l *Loop) Wake(c Cause) {
 	}
 }
 
+// Reload makes the next pass work with another configuration, as a new process
+// would: it loads everything, and compares all of the kernel. It may be called by
+// any goroutine, and does not block.
+func (l *Loop) Reload(cfg LoopConfig) {
+	l.mu.Lock()
+	l.next = &cfg
+	l.mu.Unlock()
+	l.Wake(Reloaded)
+}
+
+// adopt takes over a configuration that was given meanwhile.
+func (l *Loop) adopt() error {
+	l.mu.Lock()
+	next := l.next
+	l.next = nil
+	l.mu.Unlock()
+	if next == nil {
+		return nil
+	}
+	err := l.close()
+	l.cfg = *next
+	l.store, l.tracker, l.loaded = cluster.NewStore(), nil, false
+	l.audit, l.recorded, l.cleared = auditState{}, false, false
+	clear(l.failing)
+	return err
+}
+
 // take returns the causes there are, and forgets them.
 func (l *Loop) take() map[Cause]time.Time {
 	l.mu.Lock()
@@ -136,6 +168,9 @@ func (l *Loop) pending() bool {
 // Run makes passes until the context ends, and leaves everything as it is then. It
 // works in the network namespace of the calling thread.
 func (l *Loop) Run(ctx context.Context) error {
+	if err := l.adopt(); err != nil {
+		return err
+	}
 	l.Wake(Started)
 	var ended time.Time
 	audit := time.Now().Add(l.cfg.SyncPeriod)
@@ -148,7 +183,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		l.wakeOnTime(now)
 		earliest := ended.Add(l.cfg.MinSyncPeriod)
 		if l.pending() && (l.bound || !now.Before(earliest)) {
-			l.tell(l.pass(ctx, l.take()))
+			causes := l.take()
+			l.announce(causes)
+			l.tell(l.pass(ctx, causes))
 			ended = time.Now()
 			if ctx.Err() != nil {
 				return l.close()
@@ -220,6 +257,22 @@ func (l *Loop) close() error {
 	return l.tracker.Close()
 }
 
+// announce tells observers since when changes wait that the next pass is to put in
+// force.
+func (l *Loop) announce(causes map[Cause]time.Time) {
+	var since time.Time
+	for c, at := range causes {
+		if c.tellsOfChange() && (since.IsZero() || at.Before(since)) {
+			since = at
+		}
+	}
+	for _, o := range l.cfg.Observers {
+		if w, ok := o.(Waiter); ok && !since.IsZero() {
+			w.Waiting(since)
+		}
+	}
+}
+
 // tell tells observers of a pass.
 func (l *Loop) tell(r Report) {
 	for _, o := range l.cfg.Observers {
@@ -230,8 +283,10 @@ func (l *Loop) tell(r Report) {
 // pass is one pass.
 func (l *Loop) pass(ctx context.Context, causes map[Cause]time.Time) Report {
 	began := time.Now()
+	adopted := l.adopt()
 	t := &turn{loop: l, now: began, causes: causes}
 	t.report = Report{Started: began, Causes: slices.Sorted(maps.Keys(causes)), Backend: l.cfg.BackendName}
+	t.fail(adopted)
 	t.run(ctx)
 	err := errors.Join(t.errs...)
 	if ctx.Err() == nil && err != nil {

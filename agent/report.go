@@ -29,6 +29,11 @@ const (
 	Reloaded Cause = "reload"
 )
 
+// tellsOfChange says whether objects are, or may be, others than before.
+func (c Cause) tellsOfChange() bool {
+	return c == Started || c == ObjectsChanged || c == PodsChanged || c == Reloaded
+}
+
 // Report is what one pass of Run did: a value for those who count and tell.
 type Report struct {
 	Started time.Time
@@ -87,8 +92,8 @@ type Observer interface {
 	Observe(Report)
 }
 
-// Waiter is an Observer that is also told, at once and by the same goroutine, when
-// a change is noticed that waits for its pass.
+// Waiter is an Observer that is also told, by the same goroutine and before a pass,
+// since when there are changes that the pass is to put in force.
 type Waiter interface {
 	Observer
 	Waiting(since time.Time)

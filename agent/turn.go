@@ -144,6 +144,9 @@ func (t *turn) count() {
 	objs := l.store.Objects()
 	checks, found := balance.HealthChecks(l.tracker.node, objs.Services, l.tracker.Slices)
 	r.Checks, r.Problems = checks, append(t.problems, place(found, t.setting.Input.Locate)...)
+	if l.cfg.Problems != nil {
+		r.Problems = append(r.Problems, l.cfg.Problems()...)
+	}
 	r.Services, r.Pods = len(objs.Services), len(objs.Pods)
 	r.Frontends, r.Endpoints = l.audit.frontends, l.audit.endpoints
 	for _, p := range t.living {
@@ -169,8 +172,7 @@ func (t *turn) countEvents() {
 		return
 	}
 	for c, at := range t.causes {
-		changes := c == ObjectsChanged || c == PodsChanged || c == Started || c == Reloaded
-		if changes && (t.report.Oldest.IsZero() || at.Before(t.report.Oldest)) {
+		if c.tellsOfChange() && (t.report.Oldest.IsZero() || at.Before(t.report.Oldest)) {
 			t.report.Oldest = at
 		}
 	}

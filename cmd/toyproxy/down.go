@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/sysctl"
 )
 
 func downCommand() *cobra.Command {
@@ -42,6 +44,23 @@ addresses, Pods with their network, and puts back the sysctls that were changed.
 	return cmd
 }
 
+// planDown plans to remove everything of a node.
+func planDown(ctx context.Context, nf *nodeFlags, sc scope) (dataplane.Plan, error) {
+	a, err := buildAgentForDown(nf, sc)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := a.Down(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counting, err := sysctl.Restore(sc.accountingJournal())
+	if err != nil {
+		return nil, err
+	}
+	return dataplane.Plans{plan, counting}, nil
+}
+
 // downJSON is the stable form of what down did.
 type downJSON struct {
 	DryRun  bool               `json:"dryRun,omitempty"`
@@ -64,11 +83,7 @@ func runDown(cmd *cobra.Command, nf *nodeFlags, o syncOptions) (failed error) {
 			}
 		}()
 	}
-	a, err := buildAgentForDown(nf, sc)
-	if err != nil {
-		return err
-	}
-	plan, err := a.Down(cmd.Context())
+	plan, err := planDown(cmd.Context(), nf, sc)
 	if err != nil {
 		return err
 	}

@@ -345,7 +345,7 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 
 // buildAgentForDown wires what is needed to remove everything.
 func buildAgentForDown(nf *nodeFlags, sc scope) (*agent.Agent, error) {
-	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: nf.leftovers(backendIPTables, sc)}
+	a := &agent.Agent{Backend: nf.newBackend(backendIPTables, sc), Others: nf.everything(sc)}
 	if sc.pod {
 		return a, nil
 	}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/cluster/workload"
+	"github.com/toyproxy/toyproxy/controller"
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
@@ -31,12 +34,17 @@ func newLogger(w io.Writer) *slog.Logger {
 // diary implements agent.Observer: it logs what passes did.
 type diary struct {
 	log *slog.Logger
+	sc  scope
 	// told are the problems that have been told, failure the last failure.
 	told    map[string]bool
 	failure string
+	// unwritable: that problems cannot be written down has been told.
+	unwritable bool
 }
 
-func newDiary(log *slog.Logger) *diary { return &diary{log: log, told: map[string]bool{}} }
+func newDiary(log *slog.Logger, sc scope) *diary {
+	return &diary{log: log, sc: sc, told: map[string]bool{}}
+}
 
 // mostLines is how many changes of one kind are logged one by one.
 const mostLines = 20
@@ -91,8 +99,15 @@ func (d *diary) each(level slog.Level, what string, changes []dataplane.Change) 
 	}
 }
 
-// problems logs each problem once, and once that it is gone.
+// problems logs each problem once, and once that it is gone; other commands are told
+// too, and events say so.
 func (d *diary) problems(now []cluster.Problem) {
+	if !d.sc.pod {
+		if err := state.WriteProblems(d.sc.stateDir, now); err != nil && !d.unwritable {
+			d.log.Warn("problems cannot be written down", "error", err.Error())
+			d.unwritable = true
+		}
+	}
 	present := map[string]bool{}
 	for _, p := range now {
 		text := p.String()
@@ -106,6 +121,7 @@ func (d *diary) problems(now []cluster.Problem) {
 			level = slog.LevelWarn
 		}
 		d.log.Log(context.Background(), level, "problem", "what", text)
+		d.event(p)
 	}
 	for text := range d.told {
 		if !present[text] {
@@ -113,4 +129,17 @@ func (d *diary) problems(now []cluster.Problem) {
 			d.log.Info("problem is gone", "what", text)
 		}
 	}
+}
+
+// event notes a problem of an object as its event.
+func (d *diary) event(p cluster.Problem) {
+	if d.sc.pod || p.Object.Name == "" {
+		return
+	}
+	place := ""
+	if at := p.Position.String(); at != "" {
+		place = " (" + at + ")"
+	}
+	e := controller.Event{Object: p.Object, Warning: true, Reason: "Problem", Message: strings.TrimPrefix(p.Field+": "+p.Message, ": ") + place}
+	_ = workload.Open(d.sc.stateDir).Note(e, "toyproxy") // the log has it
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,13 +11,19 @@ import (
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
-// followed implements agent.Source by manifests that are read again and again.
+// followed implements agent.Source by manifests that are read again and again. It
+// belongs to the goroutine of the loop.
 type followed struct {
 	opts   *runOptions
 	sc     scope
 	source source
+	vigil  *pods.Vigil
+	// before is the one whose place it takes; it is asked for what it knows with the
+	// first load.
+	before *followed
 	// kept are the objects of the last load, or at the start those that an earlier
 	// process left; made tells which Pods of those were made here.
 	kept cluster.Objects
@@ -25,9 +32,18 @@ type followed struct {
 	files map[cluster.Ref]string
 }
 
-func newFollowed(d *daemon, kept cluster.Objects) (*followed, error) {
-	f := &followed{opts: d.opts, sc: d.sc, kept: kept, made: state.OpenLive(d.sc.stateDir).Made(), files: map[cluster.Ref]string{}}
-	s, err := f.opts.src.source(strings.NewReader(""), f.earlier)
+// newFollowed returns a source for some options. The objects that an earlier process
+// left are read unless there is one before it.
+func (d *daemon) newFollowed(o *runOptions, before *followed) (*followed, error) {
+	f := &followed{opts: o, sc: d.sc, vigil: d.vigil, before: before, files: map[cluster.Ref]string{}}
+	if before == nil {
+		kept, err := readState(d.sc)
+		if err != nil {
+			d.log.Warn("state", "problem", err.Error())
+		}
+		f.kept, f.made = kept, state.OpenLive(d.sc.stateDir).Made()
+	}
+	s, err := o.src.source(strings.NewReader(""), f.earlier)
 	f.source = s
 	return f, err
 }
@@ -37,9 +53,19 @@ func (f *followed) earlier(name types.NamespacedName) *corev1.Service {
 	return serviceByName(f.kept.Services)(name)
 }
 
+// inherit takes over what the source before it knows.
+func (f *followed) inherit() {
+	if f.before == nil {
+		return
+	}
+	f.before.inherit()
+	f.kept, f.made, f.files, f.before = f.before.kept, f.before.made, f.before.files, nil
+}
+
 // Load reads all manifests. Objects that are wrong now are as they were when they
 // were good.
 func (f *followed) Load(ctx context.Context) (agent.Input, error) {
+	f.inherit()
 	f.source.options.Earlier = serviceByName(f.kept.Services)
 	in, err := f.source.load(ctx)
 	if err != nil {
@@ -83,5 +109,17 @@ func (f *followed) Settle(ctx context.Context, in agent.Input) (agent.Setting, e
 		return agent.Setting{Input: in, Node: node}, err
 	}
 	runtime, err := newPods(src, f.sc, in.Objects, node)
-	return agent.Setting{Input: in, Node: node, Pods: runtime}, err
+	return agent.Setting{Input: in, Node: node, Pods: guarded{runtime, f.vigil}}, err
+}
+
+// guarded are Pods whose end is told at once.
+type guarded struct {
+	*pods.Runtime
+	vigil *pods.Vigil
+}
+
+// Survey also sees to it that the vigil knows those that live.
+func (g guarded) Survey(ctx context.Context) ([]pods.Seen, error) {
+	seen, err := g.Runtime.Survey(ctx)
+	return seen, errors.Join(err, g.vigil.Keep(seen))
 }

@@ -23,6 +23,7 @@ var rules = []rule{
 	{dir: "dataplane/xtables", imports: "dataplane", io: "tool.go droptable.go fingerprint.go trial.go"},
 	{dir: "dataplane/ipset", imports: "dataplane", io: "kernel.go wire.go"},
 	{dir: "dataplane/sysctl", imports: "dataplane", io: "io.go"},
+	{dir: "dataplane/notice", imports: "dataplane", io: "*"},
 	{dir: "dataplane/conntrack", imports: "dataplane", io: "kernel.go journal.go watch.go"},
 	{dir: "dataplane/meter", imports: "dataplane dataplane/conntrack dataplane/sysctl", io: "serve.go"},
 	{dir: "dataplane/iptables", imports: "dataplane dataplane/ipset dataplane/xtables dataplane/sysctl"},
