@@ -3,10 +3,12 @@ package pods
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +20,33 @@ const maxLog = 10 << 20
 
 // oldLog is where a log goes that has grown long; the one before it is dropped.
 func oldLog(path string) string { return path + ".1" }
+
+// previousLog is the log of the container's run before.
+func previousLog(path string) string { return strings.TrimSuffix(path, ".log") + ".previous.log" }
+
+// timesOf is the file beside a log that says when what was written: the log itself
+// is the container's output and nothing else, for cat and tail.
+func timesOf(path string) string { return path + ".times" }
+
+// newRun makes a log that of the previous run, with what belongs to it.
+func newRun(path string) error {
+	if _, err := os.Lstat(path); err != nil {
+		return nil // the first run
+	}
+	previous := previousLog(path)
+	for _, pair := range [][2]string{{path, previous}, {oldLog(path), oldLog(previous)}} {
+		for _, name := range []func(string) string{func(s string) string { return s }, timesOf} {
+			err := os.Rename(name(pair[0]), name(pair[1]))
+			if errors.Is(err, fs.ErrNotExist) {
+				err = os.RemoveAll(name(pair[1])) // of the run before the previous
+			}
+			if err != nil {
+				return fmt.Errorf("log: %w", err)
+			}
+		}
+	}
+	return nil
+}
 
 // openLog opens a log to append to.
 func openLog(path string) (*os.File, error) {
@@ -36,7 +65,14 @@ type boundedLog struct {
 	path        string
 	limit, size int64
 	file        *os.File
+	// times, if not nil, takes lines "OFFSET NANOSECONDS": from that byte on the log
+	// was written at that time. stamped is the last one.
+	times   *os.File
+	stamped time.Time
 }
+
+// stampEvery is how close two lines of a log's times may be.
+const stampEvery = 5 * time.Millisecond
 
 func openBoundedLog(path string, limit int64) (*boundedLog, error) {
 	f, err := openLog(path)
@@ -57,12 +93,44 @@ func (l *boundedLog) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
+	l.stamp()
 	n, err := l.file.Write(b)
 	l.size += int64(n)
 	return n, err
 }
 
+// stamp notes when the next bytes are written. What cannot be noted is shown with
+// the time before.
+func (l *boundedLog) stamp() {
+	now := time.Now()
+	if l.times == nil || now.Sub(l.stamped) < stampEvery {
+		return
+	}
+	l.stamped = now
+	_, _ = fmt.Fprintf(l.times, "%d %d\n", l.size, now.UnixNano())
+}
+
+// keepTimes opens the file of a log's times.
+func (l *boundedLog) keepTimes() error {
+	f, err := openLog(timesOf(l.path))
+	if err != nil {
+		return err
+	}
+	l.times = f
+	return nil
+}
+
+func (l *boundedLog) close() {
+	_ = l.file.Close()
+	if l.times != nil {
+		_ = l.times.Close()
+	}
+}
+
 func (l *boundedLog) rotate() error {
+	if !sameFile(l.path, l.file) {
+		return errors.New("log: it is that of a later run by now")
+	}
 	if err := os.Rename(l.path, oldLog(l.path)); err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
@@ -72,7 +140,26 @@ func (l *boundedLog) rotate() error {
 	}
 	_ = l.file.Close()
 	l.file, l.size = next, 0
-	return nil
+	return l.rotateTimes()
+}
+
+func (l *boundedLog) rotateTimes() error {
+	if l.times == nil {
+		return nil
+	}
+	_ = l.times.Close()
+	l.times, l.stamped = nil, time.Time{}
+	if err := os.Rename(timesOf(l.path), timesOf(oldLog(l.path))); err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	return l.keepTimes()
+}
+
+// sameFile tells whether a path names an open file.
+func sameFile(path string, f *os.File) bool {
+	a, err1 := os.Stat(path)
+	b, err2 := f.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
 // outlet takes what one container prints into its log. A container is given a
@@ -87,16 +174,22 @@ type outlet struct {
 	buf []byte
 }
 
-// newOutlet returns the outlet and the end of its pipe for the container. Its
-// goroutine ends when the last process that has the pipe does.
+// newOutlet returns the outlet of a new run and the end of its pipe for the
+// container. Its goroutine ends when the last process that has the pipe does.
 func newOutlet(path string, limit int64) (*outlet, *os.File, error) {
+	if err := newRun(path); err != nil {
+		return nil, nil, err
+	}
 	log, err := openBoundedLog(path, limit)
+	if err == nil {
+		err = log.keepTimes()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		_ = log.file.Close()
+		log.close()
 		return nil, nil, fmt.Errorf("pipe: %w", err)
 	}
 	o := &outlet{pipe: r, log: log, buf: make([]byte, 64<<10)}
@@ -105,7 +198,7 @@ func newOutlet(path string, limit int64) (*outlet, *os.File, error) {
 }
 
 func (o *outlet) run() {
-	defer o.log.file.Close()
+	defer o.log.close()
 	defer o.pipe.Close()
 	raw, err := o.pipe.SyscallConn()
 	if err != nil {

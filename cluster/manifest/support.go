@@ -57,11 +57,13 @@ func newSupport() support {
 		root := &supportNode{}
 		for _, e := range supportTable() {
 			if e.kind == "" || e.kind == kind {
-				root.add(&e)
+				root.add(e)
+				root.add(e.ofInit())
 			}
 			if makesPods(kind) && e.kind == cluster.Pod && strings.HasPrefix(e.path, "spec.") {
 				e.path = "spec.template." + e.path
-				root.add(&e)
+				root.add(e)
+				root.add(e.ofInit())
 			}
 		}
 		s[kind] = root
@@ -80,7 +82,14 @@ func supportedKinds() []cluster.Kind {
 		cluster.DaemonSet, cluster.ConfigMap, cluster.Secret, cluster.Node, cluster.Namespace}
 }
 
-func (n *supportNode) add(e *entry) {
+// ofInit is the row of an init container for a row of a container: the same. Other
+// rows stay what they are.
+func (e entry) ofInit() entry {
+	e.path = strings.Replace(e.path, "spec.containers.", "spec.initContainers.", 1)
+	return e
+}
+
+func (n *supportNode) add(e entry) {
 	for name := range strings.SplitSeq(e.path, ".") {
 		if n.children == nil {
 			n.children = map[string]*supportNode{}
@@ -90,7 +99,7 @@ func (n *supportNode) add(e *entry) {
 		}
 		n = n.children[name]
 	}
-	n.entry = e
+	n.entry = &e
 }
 
 // warnings reports the fields that a manifest sets and nothing acts on, each
@@ -108,19 +117,23 @@ type supportWarner struct {
 }
 
 func (w *supportWarner) value(t *tree, n *supportNode, path string) {
-	if e := n.entry; e != nil && e.standing >= later {
-		w.report(t, e, path)
-		return
-	}
+	e := n.entry
+	idle := e != nil && e.standing >= later
 	if len(n.children) == 0 {
+		if idle {
+			w.report(t, e, path)
+		}
 		return
 	}
 	for i := range t.items {
 		w.value(&t.items[i], n, path+"["+strconv.Itoa(i)+"]")
 	}
 	for i := range t.fields {
-		if child := n.children[t.fields[i].name]; child != nil {
-			w.value(&t.fields[i].value, child, join(path, t.fields[i].name))
+		f := &t.fields[i]
+		if child := n.children[f.name]; child != nil {
+			w.value(&f.value, child, join(path, f.name))
+		} else if idle { // the entry speaks of what has none of its own
+			w.report(&f.value, e, join(path, f.name))
 		}
 	}
 }

@@ -104,6 +104,9 @@ spec:
     workingDir: /tmp
     env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: B, valueFrom: {configMapKeyRef: {name: c, key: k}}}]
     resources: {limits: {cpu: 1}}
+  initContainers: [{name: i, image: i, stdin: true, tty: false}]
+  securityContext: {runAsUser: 1, seccompProfile: {type: Unconfined}}
+  volumes: [{name: v, emptyDir: {}}, {name: w, nfs: {server: a, path: /b}}]
 ---
 apiVersion: v1
 kind: Service
@@ -111,13 +114,13 @@ metadata: {name: web, annotations: {a: b}}
 spec: {type: LoadBalancer, externalTrafficPolicy: Local, loadBalancerIP: 203.0.113.9, loadBalancerSourceRanges: [192.0.2.0/24], ports: [{port: 80, nodePort: 30080}], healthCheckNodePort: 30081}
 status: {loadBalancer: {ingress: [{ip: 203.0.113.9}]}}
 `)
-	want := `warning: -:8:14: Pod default/web: spec.dnsPolicy: Default is accepted, not acted on yet
-warning: -:15:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
-warning: -:16:5: Pod default/web: spec.containers[0].livenessProbe: accepted, not acted on yet
-warning: -:22:95: Pod default/web: spec.containers[1].env[1].valueFrom.configMapKeyRef: accepted, not acted on yet
+	want := `warning: -:15:64: Pod default/web: spec.containers[0].ports[1].hostPort: accepted, not acted on yet
 warning: -:23:5: Pod default/web: spec.containers[1].resources: accepted, not acted on
-warning: -:28:74: Service default/web: spec.loadBalancerIP: accepted, not acted on: deprecated, and nobody here gives out such addresses; write status.loadBalancer.ingress
-warning: -:28:188: Service default/web: spec.healthCheckNodePort: accepted, not acted on yet: given out and shown; who answers there comes with run
+warning: -:24:47: Pod default/web: spec.initContainers[0].stdin: accepted, not acted on
+warning: -:25:35: Pod default/web: spec.securityContext.seccompProfile: accepted, not acted on: seccomp, AppArmor, SELinux and the like
+warning: -:26:48: Pod default/web: spec.volumes[1].nfs: accepted, not acted on: volumes of any other kind: a container that mounts one is not started
+warning: -:31:74: Service default/web: spec.loadBalancerIP: accepted, not acted on: deprecated, and nobody here gives out such addresses; write status.loadBalancer.ingress
+warning: -:31:188: Service default/web: spec.healthCheckNodePort: accepted, not acted on yet: given out and shown; who answers there comes with run
 `
 	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
