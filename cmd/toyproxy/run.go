@@ -18,7 +18,6 @@ import (
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/cluster/workload"
 	"github.com/toyproxy/toyproxy/dataplane/conntrack"
-	"github.com/toyproxy/toyproxy/pods"
 )
 
 // runOptions are what run is asked for.
@@ -109,13 +108,8 @@ type daemon struct {
 	opts *runOptions
 	sc   scope
 	log  *slog.Logger
-	// diary writes the log.
-	diary *diary
-	// vigil tells of Pods whose pause process ends.
-	vigil   *pods.Vigil
-	service *service
-	// always sets what no reload changes.
-	always func(*agent.LoopConfig)
+	// last is what other commands are told of this run.
+	last state.Last
 }
 
 // runDaemon keeps the node until TERM or INT.
@@ -133,8 +127,7 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 			lock.Unlock()
 		}
 	}()
-	log := newLogger(cmd.ErrOrStderr())
-	d := &daemon{cmd: cmd, opts: o, sc: sc, log: log, diary: newDiary(log, sc)}
+	d := &daemon{cmd: cmd, opts: o, sc: sc, log: newLogger(cmd.ErrOrStderr())}
 	d.log.Info("starting", "version", versionString(), "pid", os.Getpid())
 	if err := d.keep(cmd.Context()); err != nil {
 		return err
@@ -149,52 +142,45 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 
 // keep runs the loop with all that wakes it.
 func (d *daemon) keep(ctx context.Context) error {
-	loop := agent.NewLoop(agent.LoopConfig{})
-	var err error
-	if d.vigil, err = pods.NewVigil(func() { loop.Wake(agent.PodsChanged) }); err != nil {
-		return err
-	}
-	defer d.vigil.Close()
-	cfg, err := d.loopConfig(d.opts, d.cmd.Flags(), nil)
+	cfg, err := d.loopConfig()
 	if err != nil {
 		return err
 	}
 	told := d.startAnswers(ctx)
 	defer told.stop()
-	sd := d.systemd()
-	d.service = sd
-	d.always = func(c *agent.LoopConfig) {
-		c.Observers = append([]agent.Observer{d.diary, sd}, told.observers()...)
-		c.Problems, c.Alive, c.AliveEvery = told.ports.Problems, sd.alive, sd.every
-	}
-	d.always(&cfg)
-	loop.Reload(cfg)
-	stop, err := d.startWaking(ctx, loop, cfg.Source.(*followed))
+	cfg.Observers, cfg.Problems = append(cfg.Observers, told.observers()...), told.ports.Problems
+	loop := agent.NewLoop(cfg)
+	stop, err := d.startWaking(ctx, loop, cfg.Source.(*followed).paths())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer sd.stopping()
 	return loop.Run(ctx)
 }
 
-// loopConfig wires the parts of the loop together, for options that were read from
-// these flags. Before is the source that was used so far, if there was one.
-func (d *daemon) loopConfig(o *runOptions, fl *pflag.FlagSet, before *followed) (agent.LoopConfig, error) {
+// loopConfig wires the parts of the loop together.
+func (d *daemon) loopConfig() (agent.LoopConfig, error) {
+	o := d.opts
+	kept, err := readState(d.sc)
+	if err != nil {
+		d.log.Warn("state", "problem", err.Error())
+	}
 	why := o.nf.backend.choose(state.ReadLast(d.sc.rulesDir()).Backend)
 	if why != "" {
 		d.log.Info("backend chosen", "backend", string(o.nf.backend), "because", why)
 	}
-	src, err := d.newFollowed(o, before)
+	src, err := newFollowed(d, kept)
 	if err != nil {
 		return agent.LoopConfig{}, err
 	}
 	d.log.Info("objects", "manifests", src.source.description, "backend", string(o.nf.backend))
-	last := state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(fl)}
+	d.last = state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(d.cmd.Flags())}
+	backend := o.nf.newBackend(o.nf.backend, d.sc)
 	cfg := agent.LoopConfig{
-		Source: src, Backend: o.nf.newBackend(o.nf.backend, d.sc), BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
+		Source: src, Backend: backend, BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
 		Flows:     conntrack.New(conntrack.Config{Virtual: o.nf.backend == backendIPVS, Journal: d.sc.flowsJournal()}),
-		Chronicle: newChronicle(d.sc, last), MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
+		Chronicle: newChronicle(d.sc, d.last), Observers: []agent.Observer{newDiary(d.log)},
+		MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
 	}
 	if !d.sc.pod {
 		cfg.Workloads = workload.Open(d.sc.stateDir)

@@ -20,20 +20,26 @@ type Ledger struct {
 	// remembers them for two minutes, so they are many, and carry nothing any more.
 	flows map[uint64]entry
 	over  map[uint64]uint32
-	// round numbers the dumps. Begun: the first has come to its end, and what is not
-	// in flows has come after it.
-	round uint32
-	begun bool
+	// round numbers the dumps. Begun: the first has come to its end, and what it did
+	// not have has come after it. Known: there is a table.
+	round        uint32
+	begun, known bool
+	// before are the flows of the first dump, with what they had carried, until a dump
+	// comes that can tell whose they are.
+	before map[uint64]volumes
 	// lost flows ended without a word; uncounted ones came without a count.
 	lost, uncounted uint64
 }
+
+// volumes are what a flow has carried each way.
+type volumes struct{ sent, answered conntrack.Volume }
 
 // entry is what a ledger has of a living flow.
 type entry struct {
 	to *account
 	// at is the part of the endpoint in it.
-	at             *part
-	sent, answered conntrack.Volume
+	at *part
+	volumes
 	// seen is the last dump that had it.
 	seen uint32
 	// older than the ledger: its end is not always told.
@@ -68,7 +74,7 @@ func (p *part) settle() { p.Active, p.next = p.next, 0 }
 
 // NewLedger returns a ledger that knows no Service.
 func NewLedger() *Ledger {
-	return &Ledger{seed: maphash.MakeSeed(), doors: newDoors(), flows: map[uint64]entry{}, over: map[uint64]uint32{}}
+	return &Ledger{seed: maphash.MakeSeed(), doors: newDoors(), flows: map[uint64]entry{}, over: map[uint64]uint32{}, before: map[uint64]volumes{}}
 }
 
 // Set makes the ledger know just the frontends of a table. Service ports that are
@@ -76,6 +82,7 @@ func NewLedger() *Ledger {
 func (l *Ledger) Set(t dataplane.Table) {
 	l.doors.node = addresses(t.Node.Addrs)
 	l.doors.replace(l.doors.all(), t.Frontends, t.Sets)
+	l.known = true
 }
 
 // Change makes the ledger follow a change of the table.
@@ -89,6 +96,12 @@ func (l *Ledger) BeginDump() { l.round++ }
 // Saw takes note of a flow of a dump.
 func (l *Ledger) Saw(f conntrack.Counted) {
 	id := l.identity(f.Flow)
+	if !l.known {
+		if !l.begun {
+			l.before[id] = volumes{f.Sent, f.Answered}
+		}
+		return
+	}
 	if _, done := l.over[id]; done {
 		if f.Over {
 			l.over[id] = l.round
@@ -103,7 +116,7 @@ func (l *Ledger) Saw(f conntrack.Counted) {
 	}
 	if known {
 		e.add(f)
-	} else if e = l.open(f); e.to == nil {
+	} else if e = l.open(id, f); e.to == nil {
 		return
 	}
 	if f.Over {
@@ -119,14 +132,19 @@ func (l *Ledger) Saw(f conntrack.Counted) {
 
 // open makes the entry of a flow that is new to the ledger; one without an account
 // when it is nobody's.
-func (l *Ledger) open(f conntrack.Counted) entry {
+func (l *Ledger) open(id uint64, f conntrack.Counted) entry {
 	a := l.doors.of(f.Flow)
 	if a == nil || !f.Translated() {
 		return entry{}
 	}
-	e := entry{to: a, at: a.part(f.Endpoint()), older: !l.begun}
-	if e.older {
-		e.sent, e.answered = f.Sent, f.Answered
+	e := entry{to: a, at: a.part(f.Endpoint())}
+	e.volumes, e.older = l.before[id]
+	switch {
+	case e.older:
+		e.add(f)
+		return e
+	case !l.begun:
+		e.volumes, e.older = volumes{f.Sent, f.Answered}, true
 		return e
 	}
 	e.to.total.Connections++
@@ -143,7 +161,7 @@ func (e *entry) add(f conntrack.Counted) {
 	in, out := f.Sent.Since(e.sent), f.Answered.Since(e.answered)
 	e.to.total.add(in, out)
 	e.at.add(in, out)
-	e.sent, e.answered = f.Sent, f.Answered
+	e.volumes = volumes{f.Sent, f.Answered}
 }
 
 // Ended takes note of a flow that has ended, with its last count.
@@ -151,14 +169,16 @@ func (l *Ledger) Ended(f conntrack.Counted) {
 	id := l.identity(f.Flow)
 	e, known := l.flows[id]
 	_, done := l.over[id]
+	_, before := l.before[id]
 	switch {
-	case done:
+	case done, before:
 		delete(l.over, id)
+		delete(l.before, id)
 	case known && !f.Sent.Less(e.sent) && !f.Answered.Less(e.answered):
 		e.add(f)
 		delete(l.flows, id)
 	case l.begun && !known:
-		l.open(f)
+		l.open(id, f)
 	}
 }
 
@@ -169,6 +189,9 @@ func (l *Ledger) Ended(f conntrack.Counted) {
 // goes just then.
 func (l *Ledger) EndDump() {
 	l.begun = true
+	if l.known {
+		clear(l.before)
+	}
 	for id, e := range l.flows {
 		if e.seen+1 >= l.round {
 			continue

@@ -25,10 +25,11 @@ const (
 type Meter struct {
 	watch *conntrack.Watch
 	mu    sync.Mutex
-	// ledger and stats are what mu guards; known: the ledger was told a table.
+	// ledger and stats are what mu guards; news: there is a table, and no dump has been
+	// made for it.
 	ledger *Ledger
 	stats  Stats
-	known  bool
+	news   bool
 }
 
 // Stats tell how the counting itself goes.
@@ -64,8 +65,8 @@ func (m *Meter) Close() error { return m.watch.Close() }
 func (m *Meter) Set(t dataplane.Table) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.news = m.news || !m.ledger.known
 	m.ledger.Set(t)
-	m.known = true
 }
 
 // Change makes the meter follow a change of the table.
@@ -99,33 +100,31 @@ func (m *Meter) Serve(ctx context.Context, period time.Duration) error {
 	defer tick.Stop()
 	due := time.Now()
 	for {
+		lost := m.listen()
+		if lost != nil && !errors.Is(lost, conntrack.ErrLost) {
+			return lost
+		}
+		if m.due(due) {
+			if err := m.Read(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
+			due = time.Now().Add(max(period, restFactor*m.Stats().Took))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		if !m.ready() {
-			continue
-		}
-		lost := m.listen()
-		if lost != nil && !errors.Is(lost, conntrack.ErrLost) {
-			return lost
-		}
-		if time.Now().Before(due) {
-			continue
-		}
-		if err := m.Read(ctx); err != nil && ctx.Err() == nil {
-			return err
-		}
-		due = time.Now().Add(max(period, restFactor*m.Stats().Took))
 	}
 }
 
-// ready tells whether the ledger knows who is to be counted.
-func (m *Meter) ready() bool {
+// due tells whether it is time for a dump.
+func (m *Meter) due(at time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known
+	news := m.news
+	m.news = false
+	return news || !time.Now().Before(at)
 }
 
 // Read brings the lines up to date: it reads what has ended, and all living flows.
