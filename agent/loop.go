@@ -69,6 +69,8 @@ type Loop struct {
 	// causes are why the next pass is needed, with the time each was noticed first.
 	causes map[Cause]time.Time
 	signal chan struct{}
+	// next is the configuration that the next pass works with; nil: the same.
+	next *LoopConfig
 
 	store   *cluster.Store
 	tracker *Tracker
@@ -121,6 +123,33 @@ func (l *Loop) Wake(c Cause) {
 	}
 }
 
+// Reload makes the next pass work with another configuration, as a new process
+// would: it loads everything, and compares all of the kernel. It may be called by
+// any goroutine, and does not block.
+func (l *Loop) Reload(cfg LoopConfig) {
+	l.mu.Lock()
+	l.next = &cfg
+	l.mu.Unlock()
+	l.Wake(Reloaded)
+}
+
+// adopt takes over a configuration that was given meanwhile.
+func (l *Loop) adopt() error {
+	l.mu.Lock()
+	next := l.next
+	l.next = nil
+	l.mu.Unlock()
+	if next == nil {
+		return nil
+	}
+	err := l.close()
+	l.cfg = *next
+	l.store, l.tracker, l.loaded = cluster.NewStore(), nil, false
+	l.audit, l.recorded, l.cleared = auditState{}, false, false
+	clear(l.failing)
+	return err
+}
+
 // take returns the causes there are, and forgets them.
 func (l *Loop) take() map[Cause]time.Time {
 	l.mu.Lock()
@@ -139,6 +168,9 @@ func (l *Loop) pending() bool {
 // Run makes passes until the context ends, and leaves everything as it is then. It
 // works in the network namespace of the calling thread.
 func (l *Loop) Run(ctx context.Context) error {
+	if err := l.adopt(); err != nil {
+		return err
+	}
 	l.Wake(Started)
 	var ended time.Time
 	audit := time.Now().Add(l.cfg.SyncPeriod)
@@ -251,8 +283,10 @@ func (l *Loop) tell(r Report) {
 // pass is one pass.
 func (l *Loop) pass(ctx context.Context, causes map[Cause]time.Time) Report {
 	began := time.Now()
+	adopted := l.adopt()
 	t := &turn{loop: l, now: began, causes: causes}
 	t.report = Report{Started: began, Causes: slices.Sorted(maps.Keys(causes)), Backend: l.cfg.BackendName}
+	t.fail(adopted)
 	t.run(ctx)
 	err := errors.Join(t.errs...)
 	if ctx.Err() == nil && err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/cluster/workload"
 	"github.com/toyproxy/toyproxy/dataplane/conntrack"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // runOptions are what run is asked for.
@@ -108,8 +109,13 @@ type daemon struct {
 	opts *runOptions
 	sc   scope
 	log  *slog.Logger
-	// last is what other commands are told of this run.
-	last state.Last
+	// diary writes the log.
+	diary *diary
+	// vigil tells of Pods whose pause process ends.
+	vigil   *pods.Vigil
+	service *service
+	// always sets what no reload changes.
+	always func(*agent.LoopConfig)
 }
 
 // runDaemon keeps the node until TERM or INT.
@@ -127,7 +133,8 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 			lock.Unlock()
 		}
 	}()
-	d := &daemon{cmd: cmd, opts: o, sc: sc, log: newLogger(cmd.ErrOrStderr())}
+	log := newLogger(cmd.ErrOrStderr())
+	d := &daemon{cmd: cmd, opts: o, sc: sc, log: log, diary: newDiary(log, sc)}
 	d.log.Info("starting", "version", versionString(), "pid", os.Getpid())
 	if err := d.keep(cmd.Context()); err != nil {
 		return err
@@ -142,45 +149,52 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 
 // keep runs the loop with all that wakes it.
 func (d *daemon) keep(ctx context.Context) error {
-	cfg, err := d.loopConfig()
+	loop := agent.NewLoop(agent.LoopConfig{})
+	var err error
+	if d.vigil, err = pods.NewVigil(func() { loop.Wake(agent.PodsChanged) }); err != nil {
+		return err
+	}
+	defer d.vigil.Close()
+	cfg, err := d.loopConfig(d.opts, d.cmd.Flags(), nil)
 	if err != nil {
 		return err
 	}
 	told := d.startAnswers(ctx)
 	defer told.stop()
-	cfg.Observers, cfg.Problems = append(cfg.Observers, told.observers()...), told.ports.Problems
-	loop := agent.NewLoop(cfg)
-	stop, err := d.startWaking(ctx, loop, cfg.Source.(*followed).paths())
+	sd := d.systemd()
+	d.service = sd
+	d.always = func(c *agent.LoopConfig) {
+		c.Observers = append([]agent.Observer{d.diary, sd}, told.observers()...)
+		c.Problems, c.Alive, c.AliveEvery = told.ports.Problems, sd.alive, sd.every
+	}
+	d.always(&cfg)
+	loop.Reload(cfg)
+	stop, err := d.startWaking(ctx, loop, cfg.Source.(*followed))
 	if err != nil {
 		return err
 	}
 	defer stop()
+	defer sd.stopping()
 	return loop.Run(ctx)
 }
 
-// loopConfig wires the parts of the loop together.
-func (d *daemon) loopConfig() (agent.LoopConfig, error) {
-	o := d.opts
-	kept, err := readState(d.sc)
-	if err != nil {
-		d.log.Warn("state", "problem", err.Error())
-	}
+// loopConfig wires the parts of the loop together, for options that were read from
+// these flags. Before is the source that was used so far, if there was one.
+func (d *daemon) loopConfig(o *runOptions, fl *pflag.FlagSet, before *followed) (agent.LoopConfig, error) {
 	why := o.nf.backend.choose(state.ReadLast(d.sc.rulesDir()).Backend)
 	if why != "" {
 		d.log.Info("backend chosen", "backend", string(o.nf.backend), "because", why)
 	}
-	src, err := newFollowed(d, kept)
+	src, err := d.newFollowed(o, before)
 	if err != nil {
 		return agent.LoopConfig{}, err
 	}
 	d.log.Info("objects", "manifests", src.source.description, "backend", string(o.nf.backend))
-	d.last = state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(d.cmd.Flags())}
-	backend := o.nf.newBackend(o.nf.backend, d.sc)
+	last := state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(fl)}
 	cfg := agent.LoopConfig{
-		Source: src, Backend: backend, BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
+		Source: src, Backend: o.nf.newBackend(o.nf.backend, d.sc), BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
 		Flows:     conntrack.New(conntrack.Config{Virtual: o.nf.backend == backendIPVS, Journal: d.sc.flowsJournal()}),
-		Chronicle: newChronicle(d.sc, d.last), Observers: []agent.Observer{newDiary(d.log)},
-		MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
+		Chronicle: newChronicle(d.sc, last), MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
 	}
 	if !d.sc.pod {
 		cfg.Workloads = workload.Open(d.sc.stateDir)
