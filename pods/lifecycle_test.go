@@ -118,7 +118,7 @@ func TestUnwantedPodsAreDeletedLast(t *testing.T) {
 	if pause.alive() {
 		t.Error("the pause process is alive")
 	}
-	for _, pattern := range []string{"state/*/*web-1*", "netns/web-1", "etc/web-1"} {
+	for _, pattern := range []string{"state/pods/*web-1*", "state/pause/*web-1*", "state/logs/*web-1*", "netns/web-1", "etc/web-1"} {
 		if left, _ := filepath.Glob(filepath.Join(l.dir, pattern)); len(left) > 0 {
 			t.Errorf("left: %v", left)
 		}
