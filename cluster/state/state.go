@@ -87,14 +87,11 @@ func (d Dir[T]) Update(name types.NamespacedName, change func(old T, exists bool
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	f, err := os.Open(d.path)
+	unlock, err := d.lock()
 	if err != nil {
-		return fmt.Errorf("state directory: %w", err)
+		return err
 	}
-	defer f.Close() // unlocks
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock of the state directory %s: %w", d.path, err)
-	}
+	defer unlock()
 	obj, err := d.Load(name)
 	exists := err == nil
 	var corrupt *CorruptError
@@ -145,8 +142,30 @@ func (d Dir[T]) List() ([]T, error) {
 	return out, errors.Join(problems...)
 }
 
-// Delete removes the object of that name; one that does not exist is no error.
+// lock keeps others from changing objects of this kind, but by Save.
+func (d Dir[T]) lock() (unlock func(), err error) {
+	f, err := os.Open(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock of the state directory %s: %w", d.path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// Delete removes the object of that name; one that does not exist is no error. It
+// waits for who is in an Update, which would make the object anew.
 func (d Dir[T]) Delete(name types.NamespacedName) error {
+	unlock, err := d.lock()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := os.RemoveAll(d.file(name)); err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}

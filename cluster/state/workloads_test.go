@@ -163,3 +163,33 @@ func TestUpdateLosesNothing(t *testing.T) {
 		t.Errorf("generation %d, %v; want %d", got.Generation, err, 4*each)
 	}
 }
+
+// What is deleted while somebody changes it stays deleted.
+func TestDeleteWaitsForUpdate(t *testing.T) {
+	d := open(t.TempDir())
+	name := types.NamespacedName{Namespace: "default", Name: "web"}
+	if _, err := d.Save(service("default", "web")); err != nil {
+		t.Fatal(err)
+	}
+	deleted := make(chan error)
+	err := d.Update(name, func(old *corev1.Service, _ bool) (*corev1.Service, bool) {
+		begun := make(chan struct{})
+		go func() {
+			close(begun)
+			deleted <- d.Delete(name)
+		}()
+		<-begun
+		select {
+		case <-deleted:
+			t.Error("Delete did not wait")
+		case <-time.After(20 * time.Millisecond):
+		}
+		return old, true
+	})
+	if err := errors.Join(err, <-deleted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Load(name); err == nil {
+		t.Error("the object is there again")
+	}
+}
