@@ -203,8 +203,7 @@ func (r *Runtime) startPause(p *corev1.Pod) (process, error) {
 	if r.cfg.Backoff != (Backoff{}) {
 		cmd.Env = append(cmd.Environ(), r.cfg.Backoff.env())
 	}
-	netns := r.cfg.Net.Path(NetworkName(p.Namespace, p.Name))
-	if err := podnet.Do(netns, cmd.Start); err != nil {
+	if err := r.inside(p, cmd.Start); err != nil {
 		return process{}, fmt.Errorf("pause process: %w", err)
 	}
 	// It is our child: even if it has ended, its number is still its own.

@@ -145,7 +145,7 @@ func (r *Runtime) finish(ctx context.Context, v victim, began time.Time) error {
 	if !v.live.held {
 		pause = v.live.report.process
 	}
-	netns := inodeOf(r.cfg.Net.Path(networkOf(v.name)))
+	netns := r.home(v.live.pod, v.name)
 	if v.live.held && v.live.astray {
 		netns = netnsOf(pause.Pid)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -385,19 +384,6 @@ func TestLookalikeIsLeft(t *testing.T) {
 	s, err := readStat(other.Process.Pid)
 	if err != nil || s.dead() {
 		t.Errorf("it was ended: %v", err)
-	}
-}
-
-func TestHostNetworkIsRefused(t *testing.T) {
-	l := newLab(t)
-	p := web("web-1")
-	p.Spec.HostNetwork = true
-	plan, err := l.Plan(t.Context(), []*corev1.Pod{p, web("web-2")})
-	if err != nil || len(plan.Pods) != 1 || len(plan.Problems) != 1 || plan.Problems[0].Field != "spec.hostNetwork" {
-		t.Errorf("%+v, %v", plan, err)
-	}
-	if slices.ContainsFunc(plan.Changes(), func(c dataplane.Change) bool { return c.For == "default/web-1" }) {
-		t.Error("it is made all the same")
 	}
 }
 

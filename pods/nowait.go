@@ -19,11 +19,7 @@ import (
 // and why; they stop no other, and are found half made by the next Survey.
 func (r *Runtime) Make(ctx context.Context, wanted []*corev1.Pod) map[types.NamespacedName]error {
 	failed := map[types.NamespacedName]error{}
-	var requests []podnet.Request
-	for _, p := range wanted {
-		requests = append(requests, r.request(p, false))
-	}
-	net, err := r.cfg.Net.Create(ctx, requests)
+	net, err := r.cfg.Net.Create(ctx, r.requests(wanted))
 	if err != nil {
 		return failAll(failed, wanted, err)
 	}
@@ -74,7 +70,7 @@ func (r *Runtime) writeDown(net *podnet.Plan, wanted []*corev1.Pod, failed map[t
 	}
 	var items []item
 	for _, p := range wanted {
-		it := item{pod: p, after: predicted(p, addrs[NetworkName(p.Namespace, p.Name)].Addrs, r.cfg.HostAddrs)}
+		it := item{pod: p, after: predicted(p, r.addresses(p, addrs[NetworkName(p.Namespace, p.Name)]), r.cfg.HostAddrs)}
 		if err := r.savePending(it.after); err != nil {
 			failed[idOf(p)] = err
 		}
@@ -167,7 +163,7 @@ func (r *Runtime) clearProcesses(s Seen) (gone bool, err error) {
 	if pause.alive() { // asked also so that a child of ours is reaped
 		return false, nil
 	}
-	netns := inodeOf(r.cfg.Net.Path(NetworkName(s.Name.Namespace, s.Name.Name)))
+	netns := r.home(s.Pod, s.Name.String())
 	left, err := survivors(pause, netns)
 	if err != nil {
 		return false, err

@@ -113,7 +113,7 @@ func (r *Runtime) observe() (observation, error) {
 func (r *Runtime) look(l *live, name string, found []process) (err error) {
 	namespace, pod, _ := strings.Cut(name, "/")
 	l.report, l.reported, err = readReport(reportPath(r.cfg.StateDir, namespace, pod))
-	home := inodeOf(r.cfg.Net.Path(networkOf(name)))
+	home := r.home(l.pod, name)
 	for _, p := range found {
 		at := netnsOf(p.Pid)
 		if at != 0 && at == home || l.reported && p == l.report.process {

@@ -133,10 +133,11 @@ func Check(p *corev1.Pod) []cluster.Problem {
 	if p.Status.PodIP != "" {
 		return nil
 	}
-	if p.Spec.HostNetwork {
-		return []cluster.Problem{problem(p, "spec.hostNetwork", "Pods in the node's own network are not supported: leave the field out", false)}
-	}
 	var out []cluster.Problem
+	for i, gate := range p.Spec.ReadinessGates {
+		out = append(out, problem(p, fmt.Sprintf("spec.readinessGates[%d]", i),
+			fmt.Sprintf("nobody here sets the condition %s, and without it the Pod is not ready: leave the gate out, or set the condition in the live object", gate.ConditionType), true))
+	}
 	for i, port := range ports(p) {
 		if port.Protocol == corev1.ProtocolSCTP {
 			out = append(out, problem(p, fmt.Sprintf("spec.containers[*].ports[%d]", i), "the stand-in serves no SCTP: nothing listens on this port", true))
@@ -166,6 +167,10 @@ func (c *creation) add(p *corev1.Pod) {
 		c.warnEnded(p, l.report)
 	}
 	c.items = append(c.items, it)
+	if inHostNetwork(p) {
+		c.warnAddress(p)
+		return
+	}
 	c.requests = append(c.requests, c.runtime.request(p, it.action == replace))
 }
 
@@ -239,7 +244,7 @@ func (c *creation) useNetworks(plan *podnet.Plan) {
 			it.pod.ObjectMeta.DeepCopyInto(&it.after.ObjectMeta)
 			it.after.CreationTimestamp = created
 		default:
-			it.after = predicted(it.pod, nets[name].Addrs, c.runtime.cfg.HostAddrs)
+			it.after = predicted(it.pod, c.runtime.addresses(it.pod, nets[name]), c.runtime.cfg.HostAddrs)
 		}
 	}
 }

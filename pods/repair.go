@@ -32,6 +32,9 @@ func (r *Runtime) Repair(ctx context.Context, living []*corev1.Pod) (dataplane.P
 	turn := r.cfg.Now().Unix() / int64(turnEvery/time.Second) % turns
 	var requests []podnet.Request
 	for i, p := range living {
+		if inHostNetwork(p) {
+			continue
+		}
 		req := r.request(p, false)
 		if suspects[req.Name] || int64(i)%turns == turn {
 			requests = append(requests, req)

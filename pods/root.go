@@ -262,7 +262,7 @@ func (b *rootBuilder) furnish() error {
 // that is refused, the node's stays.
 func (b *rootBuilder) freshSys() {
 	sys := filepath.Join(b.root, "sys")
-	if b.world.pod.Spec.HostNetwork || !isDir(sys) || unix.Mount("sysfs", sys, "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") != nil {
+	if !isDir(sys) || unix.Mount("sysfs", sys, "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") != nil {
 		return
 	}
 	if isDir("/sys/fs/cgroup") {

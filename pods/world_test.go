@@ -360,3 +360,25 @@ func TestWorldsEndWithTheirPod(t *testing.T) {
 		t.Errorf("left on the node: %v", left)
 	}
 }
+
+// A Pod with hostNetwork has the node's addresses, ports, host name and links.
+func TestHostNetwork(t *testing.T) {
+	l := newLab(t)
+	p := web("p")
+	p.Spec.HostNetwork, p.Spec.HostAliases = true, []corev1.HostAlias{{IP: "192.0.2.9", Hostnames: []string{"old"}}}
+	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "c", Image: "c:1", Command: []string{"sleep", "1000"}})
+	got := l.sync(p, web("other"))
+	if got[0].Status.PodIP != "192.0.2.1" || !ready(got[0]) {
+		t.Errorf("address %s, ready %v", got[0].Status.PodIP, ready(got[0]))
+	}
+	sh(t, "ip link set lo up; ip addr add 192.0.2.1/32 dev lo")
+	ask(t, "tcp", "192.0.2.1:8080", "x\n")
+	if a, b := l.see("p", "c", "ls /sys/class/net; hostname; tail -n1 /etc/hosts"), sh(t, "ip -o link | awk -F'[ @:]+' '{print $2}' | sort; hostname; printf '192.0.2.9\told'"); a != b {
+		t.Errorf("the container sees %q, the node %q", a, b)
+	}
+	l.sync(web("other"))
+	if _, err := os.Stat(l.net.Path("p")); err == nil {
+		t.Error("it got a network of its own")
+	}
+	ask(t, "tcp", "10.244.0.2:8080", "x\n")
+}
