@@ -72,7 +72,7 @@ func serviceSupport() []entry {
 		{path: "spec.externalTrafficPolicy", standing: honoured},
 		{path: "spec.internalTrafficPolicy", standing: honoured, note: "of the cluster IP"},
 		{path: "spec.trafficDistribution", standing: honoured, note: "from the zone labels of Node objects; `--node` says which of them this is"},
-		{path: "spec.healthCheckNodePort", standing: later, note: "given out and shown; who answers there comes with `run`"},
+		{path: "spec.healthCheckNodePort", standing: honoured, note: "answered by `run`"},
 		{path: "spec.allocateLoadBalancerNodePorts", standing: honoured},
 		{path: "spec.loadBalancerIP", standing: ignored, note: "deprecated, and nobody here gives out such addresses; write `status.loadBalancer.ingress`"},
 		{path: "spec.loadBalancerClass", standing: kept, note: "names who gives out the address"},

@@ -120,7 +120,6 @@ warning: -:24:47: Pod default/web: spec.initContainers[0].stdin: accepted, not a
 warning: -:25:35: Pod default/web: spec.securityContext.seccompProfile: accepted, not acted on: seccomp, AppArmor, SELinux and the like
 warning: -:26:48: Pod default/web: spec.volumes[1].nfs: accepted, not acted on: volumes of any other kind: a container that mounts one is not started
 warning: -:31:74: Service default/web: spec.loadBalancerIP: accepted, not acted on: deprecated, and nobody here gives out such addresses; write status.loadBalancer.ingress
-warning: -:31:188: Service default/web: spec.healthCheckNodePort: accepted, not acted on yet: given out and shown; who answers there comes with run
 `
 	if diff := cmp.Diff(want, lines(r.Problems)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
