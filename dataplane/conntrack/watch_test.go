@@ -1,0 +1,98 @@
+package conntrack
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/test/lab"
+)
+
+// watched opens a watch of the node whose buffer for events has that size.
+func watched(s *stage, buffer int) *Watch {
+	var w *Watch
+	s.Node.Do(func() {
+		var err error
+		if w, err = OpenWatch(); err != nil {
+			lab.Skip(s.t, err)
+		}
+		_ = w.events.Close()
+		if w.events, err = openSocket(buffer, 1<<(unix.NFNLGRP_CONNTRACK_DESTROY-1)); err != nil {
+			s.t.Fatal(err)
+		}
+	})
+	s.t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// TestWatch: a dump has the flows with their counts, and their ends are told once.
+func TestWatch(t *testing.T) {
+	eachFamily(t, func(s *stage) {
+		const flows = 20
+		s.Node.Sysctl("net.netfilter.nf_conntrack_acct", "1")
+		w := watched(s, eventBuffer)
+		s.Pod(2).Serve(dataplane.UDP, 8080)
+		to := s.at("10.96.0.10:53")
+		s.rules(s.service(newTable(), dataplane.ClusterIP, "10.96.0.10:53", dataplane.UDP, "10.244.0.12:8080").Table)
+		if got := lab.ProbeMany(s.Pod(1), dataplane.UDP, to, flows); got.Fates[lab.OK] != flows {
+			t.Fatalf("%v: %v", got.Fates, got.Failure)
+		}
+		var seen, ended []Counted
+		collect := func(into *[]Counted) func(Counted) {
+			return func(c Counted) {
+				if c.Original.Destination == to {
+					*into = append(*into, c)
+				}
+			}
+		}
+		if err := w.Dump(t.Context(), collect(&seen)); err != nil {
+			t.Fatal(err)
+		}
+		s.Node.Run("conntrack", "-D", "-f", map[dataplane.Family]string{dataplane.IPv4: "ipv4", dataplane.IPv6: "ipv6"}[s.family], "-p", "udp", "--dport", "53")
+		for deadline := time.Now().Add(3 * time.Second); len(ended) < flows && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if err := w.Ended(collect(&ended)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, all := range [][]Counted{seen, ended} {
+			if len(all) != flows {
+				t.Fatalf("%d flows in the dump, %d ends, want %d", len(seen), len(ended), flows)
+			}
+			for _, c := range all {
+				if c.Sent.Packets != 1 || c.Answered.Packets != 1 || c.Sent.Bytes < 28 || c.Answered.Bytes < 48 || c.Over || c.Endpoint().Addr() != s.Pod(2).Addr(s.family) {
+					t.Errorf("%s: %+v", c.Flow, c)
+				}
+			}
+		}
+	})
+}
+
+// TestWatchOverflow: ends that did not fit are told of as lost, once; what fits, and
+// what comes later, is told.
+func TestWatchOverflow(t *testing.T) {
+	s := newStage(t, dataplane.IPv4)
+	const flows = 200
+	w := watched(s, 8<<10)
+	s.Pod(2).Serve(dataplane.UDP, 8080)
+	s.rules(s.service(newTable(), dataplane.ClusterIP, "10.96.0.10:53", dataplane.UDP, "10.244.0.12:8080").Table)
+	end := func(flows int) (ended int, err error) {
+		lab.ProbeMany(s.Pod(1), dataplane.UDP, netip.MustParseAddrPort("10.96.0.10:53"), flows)
+		s.Node.Run("conntrack", "-D", "-p", "udp", "--dport", "53")
+		err = w.Ended(func(c Counted) {
+			if c.Original.Destination.Port() == 53 {
+				ended++
+			}
+		})
+		return ended, err
+	}
+	if n, err := end(flows); !errors.Is(err, ErrLost) || n == 0 || n >= flows {
+		t.Errorf("%d of %d ends told, error %v; want some, and ErrLost", n, flows, err)
+	}
+	if n, err := end(2); err != nil || n != 2 {
+		t.Errorf("afterwards: %d of 2 ends told, error %v", n, err)
+	}
+}
