@@ -1,12 +1,19 @@
 // Package pods makes the Pods of one node and keeps them without a daemon: each
 // is held by a pause process of its own, which owns the Pod's network namespace,
-// starts its containers as child processes, reaps, and outlives the toyproxy
-// that started it.
+// starts its containers as child processes, supervises them, reaps, and outlives
+// the toyproxy that started it.
 //
 // A container with a command runs that program of the host; there is no image
 // store. One without is served by a built-in stand-in that listens on its
-// containerPorts and says who answered (see StandIn). What crashed is recorded,
-// and not restarted yet; there are no probes and no volumes yet.
+// containerPorts and says who answered (see StandIn).
+//
+// The pause process is the Pod's kubelet. Its decisions are those of supervisor,
+// which is pure: what has happened and when goes in, what to do comes out. Type
+// pause does it, and tells what happens. Restarts with back-off, init containers,
+// sidecars, probes, hooks and the end of a Pod are as in Kubernetes, but that a
+// program without a readiness probe that declares TCP ports is ready only when it
+// listens on them, or has had five seconds to, and that a readiness or startup
+// probe is asked more often until it has passed once.
 //
 // A Pod is never changed in place. When its spec changed, or when its pause
 // process died, it is replaced by one of the same name with another address.

@@ -71,7 +71,7 @@ func (s *supervisor) exited(u *unit, e exit, now time.Time) {
 	r := u.run
 	r.Finished, r.ExitCode, r.Signal, r.Reason, r.Message = now, e.code, e.signal, e.reason, e.message
 	u.stop = nil
-	if s.ending || s.expired || s.over() || !u.again(e.reason != reasonCompleted) {
+	if s.ending || s.expired || s.over() || !u.again(e.code) {
 		u.Phase, u.run = exited, r
 		return
 	}

@@ -55,7 +55,8 @@ func TestEnviron(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	hosts, theirs, sctp := program("p"), program("p"), program("p")
+	hosts, theirs, sctp, gated := program("p"), program("p"), program("p"), program("p")
+	gated.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.org/gate"}}
 	hosts.Spec.HostNetwork, theirs.Spec.HostNetwork, theirs.Status.PodIP = true, true, "192.0.2.9"
 	sctp.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 9, Protocol: corev1.ProtocolSCTP}}
 	for _, tc := range []struct {
@@ -65,6 +66,7 @@ func TestCheck(t *testing.T) {
 		{web("a"), "[]"},
 		{hosts, "[]"},
 		{theirs, "[]"},
+		{gated, "[Pod default/p: spec.readinessGates[0]: nobody here sets the condition example.org/gate, and without it the Pod is not ready: leave the gate out, or set the condition in the live object]"},
 		{sctp, "[Pod default/p: spec.containers[*].ports[0]: the stand-in serves no SCTP: nothing listens on this port]"},
 	} {
 		if got := fmt.Sprint(Check(tc.pod)); got != tc.want {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,16 +62,27 @@ func (p *patience) restart(b Backoff, now time.Time) {
 	p.wait = min(max(2*p.wait, b.Initial), b.Most)
 }
 
-// again decides by role and restartPolicy whether a container that has ended is
-// started again.
-func (u *unit) again(failed bool) bool {
-	switch u.Role {
-	case sidecarRole:
+// again decides by role, restartPolicyRules and restartPolicy whether a container
+// that has ended with a status is started again.
+func (u *unit) again(status int) bool {
+	switch {
+	case u.Role == sidecarRole:
 		return true
-	case initRole:
-		return failed && u.policy != corev1.RestartPolicyNever
+	case slices.ContainsFunc(u.spec.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool { return restarts(r, status) }):
+		return true
+	case u.policy == corev1.RestartPolicyAlways:
+		return u.Role == mainRole || status != 0
 	}
-	return u.policy == corev1.RestartPolicyAlways || failed && u.policy == corev1.RestartPolicyOnFailure
+	return u.policy == corev1.RestartPolicyOnFailure && status != 0
+}
+
+// restarts tells whether a rule speaks of a status.
+func restarts(r corev1.ContainerRestartRule, status int) bool {
+	if r.Action != corev1.ContainerRestartRuleActionRestart || r.ExitCodes == nil {
+		return false
+	}
+	listed := slices.Contains(r.ExitCodes.Values, int32(status))
+	return listed == (r.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn)
 }
 
 // restartPolicy is that of a container: its own, else that of its Pod.

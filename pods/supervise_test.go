@@ -59,6 +59,32 @@ func TestRestartPolicyOfAContainer(t *testing.T) {
 	}
 }
 
+// Rules about exit codes go before the policy.
+func TestRestartRules(t *testing.T) {
+	for status, want := range map[int]string{42: "Running Initialized; a CrashLoopBackOff (1)", 1: "Failed Initialized; a Error", 0: "Succeeded Initialized; a Completed"} {
+		p := pod(corev1.RestartPolicyNever, "a")
+		c := &p.Spec.Containers[0]
+		c.RestartPolicy = new(corev1.ContainerRestartPolicyNever)
+		c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+			Action:    corev1.ContainerRestartRuleActionRestart,
+			ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{41, 42}},
+		}}
+		s := newStage(t, p)
+		s.runs["a"] = []play{{time.Second, status}}
+		if got := s.until(5 * time.Second).brief(); got != want {
+			t.Errorf("status %d: %s, want %s", status, got, want)
+		}
+	}
+}
+
+func TestSignalNumber(t *testing.T) {
+	for name, want := range map[string]int{"SIGTERM": 15, "SIGQUIT": 3, "SIGRTMIN": 34, "SIGRTMIN+3": 37, "SIGRTMAX-1": 63, "SIGRTMIN+99": 0, "TERM": 0} {
+		if got := signalNumber(name); int(got) != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}
+
 func TestInitOrder(t *testing.T) {
 	p := pod(corev1.RestartPolicyAlways, "i:one", "s:side", "i:two", "main", "other")
 	p.Spec.InitContainers[1].StartupProbe = &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 10}

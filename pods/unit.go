@@ -1,7 +1,10 @@
 package pods
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -74,9 +77,6 @@ type stopping struct {
 
 func newUnit(pod *corev1.Pod, c *corev1.Container, r role) *unit {
 	u := &unit{spec: c, policy: restartPolicy(pod, c)}
-	if r == initRole {
-		u.policy = restartPolicy(pod, &corev1.Container{})
-	}
 	u.Name, u.Role, u.Phase, u.StandIn = c.Name, r, waiting, len(c.Command) == 0
 	for kind, spec := range map[probeKind]*corev1.Probe{startup: c.StartupProbe, readiness: c.ReadinessProbe, liveness: c.LivenessProbe} {
 		if spec != nil {
@@ -172,11 +172,25 @@ func (u *unit) end(deadline time.Time) {
 // stopSignal is what asks it to end.
 func (u *unit) stopSignal() unix.Signal {
 	if l := u.spec.Lifecycle; l != nil && l.StopSignal != nil {
-		if s := unix.SignalNum(string(*l.StopSignal)); s != 0 {
-			return s
+		if n := signalNumber(string(*l.StopSignal)); n != 0 {
+			return n
 		}
 	}
 	return unix.SIGTERM
+}
+
+// signalNumber is the number of a signal, 0 of a name that there is not. The names
+// of real-time signals count from either end: SIGRTMIN+1, SIGRTMAX-1.
+func signalNumber(name string) unix.Signal {
+	const first, last = 34, 64 // as every C library has them
+	for prefix, base := range map[string]int{"SIGRTMIN": first, "SIGRTMAX": last} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			if n, err := strconv.Atoi(cmp.Or(rest, "0")); err == nil && base+n >= first && base+n <= last {
+				return unix.Signal(base + n)
+			}
+		}
+	}
+	return unix.SignalNum(name)
 }
 
 // retire makes one that waits to be started again one that has ended: nobody will.

@@ -14,7 +14,7 @@ import (
 )
 
 // checkPod validates the parts of a Pod that its network and its processes
-// need. Volumes, probes, security contexts, scheduling and resources are not
+// need. Security contexts, scheduling and resources are not
 // acted on, and are not validated beyond their shape either.
 func checkPod(p *corev1.Pod) field.ErrorList {
 	return lists(
@@ -32,6 +32,7 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		oneOf(path.Child("dnsPolicy"), spec.DNSPolicy, corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone),
 		metavalidation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector")),
 		checkPodNames(spec, path),
+		checkGates(spec, path.Child("readinessGates")),
 		checkPodTimes(spec, path),
 	)
 }
@@ -55,6 +56,13 @@ func checkPodNames(spec *corev1.PodSpec, path *field.Path) (errs field.ErrorList
 	return errs
 }
 
+func checkGates(spec *corev1.PodSpec, path *field.Path) (errs field.ErrorList) {
+	for i, g := range spec.ReadinessGates {
+		errs = append(errs, invalid(path.Index(i).Child("conditionType"), g.ConditionType, validation.IsQualifiedName(string(g.ConditionType)))...)
+	}
+	return errs
+}
+
 func checkPodTimes(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := apivalidation.ValidateNonnegativeField(*spec.TerminationGracePeriodSeconds, path.Child("terminationGracePeriodSeconds"))
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
@@ -74,6 +82,7 @@ func checkContainers(spec *corev1.PodSpec, path *field.Path) (errs field.ErrorLi
 	names, hostPorts := map[string]bool{}, map[string]bool{}
 	for i := range spec.Containers {
 		errs = append(errs, checkContainer(&spec.Containers[i], names, at.Index(i))...)
+		errs = append(errs, checkLife(&spec.Containers[i], spec, false, at.Index(i))...)
 		errs = append(errs, checkHostPorts(spec.Containers[i].Ports, hostPorts, at.Index(i).Child("ports"))...)
 		if spec.HostNetwork {
 			errs = append(errs, checkHostNetwork(spec.Containers[i].Ports, at.Index(i).Child("ports"))...)
@@ -82,6 +91,7 @@ func checkContainers(spec *corev1.PodSpec, path *field.Path) (errs field.ErrorLi
 	at = path.Child("initContainers")
 	for i := range spec.InitContainers {
 		errs = append(errs, checkContainer(&spec.InitContainers[i], names, at.Index(i))...)
+		errs = append(errs, checkLife(&spec.InitContainers[i], spec, true, at.Index(i))...)
 		// Init containers run one by one, so they share no host port.
 		errs = append(errs, checkHostPorts(spec.InitContainers[i].Ports, map[string]bool{}, at.Index(i).Child("ports"))...)
 	}
