@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 )
 
@@ -18,10 +19,13 @@ type chronicle struct {
 	recorder
 	// slices are the names of those that are written, by Service.
 	slices map[types.NamespacedName][]types.NamespacedName
+	// own are the Pods that were seen to be kept by the node itself: one whose file
+	// has just gone is not somebody else's.
+	own map[types.NamespacedName]bool
 }
 
 func newChronicle(sc scope, last state.Last) *chronicle {
-	return &chronicle{recorder{sc, last}, map[types.NamespacedName][]types.NamespacedName{}}
+	return &chronicle{recorder{sc, last}, map[types.NamespacedName][]types.NamespacedName{}, map[types.NamespacedName]bool{}}
 }
 
 // Record writes all live objects.
@@ -44,6 +48,11 @@ func (c *chronicle) RecordChange(_ context.Context, changed agent.Changed) error
 	}
 	live, now := state.OpenLive(c.sc.stateDir), time.Now().Truncate(time.Second)
 	errs := []error{live.WriteEvents(changed.Events, c.madeHere, now)}
+	for _, e := range changed.Events {
+		if e.Object.Kind == cluster.Pod && e.New == nil {
+			delete(c.own, e.Object.NamespacedName)
+		}
+	}
 	for svc, after := range changed.Slices {
 		errs = append(errs, live.WriteSlices(c.slices[svc], after, now))
 		var names []types.NamespacedName
@@ -60,6 +69,9 @@ func (c *chronicle) RecordChange(_ context.Context, changed agent.Changed) error
 
 // madeHere tells whether a Pod is kept by the node itself.
 func (c *chronicle) madeHere(p *corev1.Pod) bool {
-	_, err := state.OpenPods(c.sc.stateDir).Load(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	return err == nil
+	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	if _, err := state.OpenPods(c.sc.stateDir).Load(name); err == nil {
+		c.own[name] = true
+	}
+	return c.own[name]
 }
