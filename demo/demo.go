@@ -31,7 +31,13 @@ type Scenario struct {
 // Scenarios lists the lessons in the order in which they are best seen.
 func Scenarios() []Scenario {
 	return []Scenario{
+		{"pod", "containers that share a network namespace, and the process that holds it (L1)", playPod},
+		{"sidecar", "a volume shared by those containers that ask for it (L2)", playSidecar},
+		{"restart", "a container that crashes is restarted, a Pod that is lost is replaced (L3)", playRestart},
+		{"reconcile", "count, create, delete: seven iterations, two controllers, 100 losses (L4 to L8)", playReconcile},
 		{"service", "a ClusterIP outlives its Pods: selectors, endpoints, kernel rules (t0 to t4)", playService},
+		{"rolling-update", "2,000 connections a second through a rollout, and none fails (L9)", playRolling},
+		{"canary", "19 Pods of v1 and one of v2 behind one address (L16)", playCanary},
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -15,19 +13,7 @@ const vip = "10.96.0.10"
 
 // playService is the lesson's t0 … t4 (rows L10 to L13 and L15) on real Pods.
 func playService(ctx context.Context, s *stage) error {
-	if err := os.MkdirAll(filepath.Join(s.Dir, "manifests"), 0o755); err != nil {
-		return fmt.Errorf("manifest directory: %w", err)
-	}
-	for _, act := range []func(context.Context, *stage) error{
-		steady, kernelOnly, podLost, replacement, superset, sharedPods,
-	} {
-		if err := act(ctx, s); err != nil {
-			return err
-		}
-	}
-	s.say("%d things were asserted on %s and all held.", s.asserted, s.Backend)
-	_, err := s.run(ctx, "toyproxy down")
-	return err
+	return s.play(ctx, steady, kernelOnly, podLost, replacement, superset, sharedPods)
 }
 
 func (s *stage) sync(ctx context.Context) error {

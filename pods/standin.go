@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +25,8 @@ type standIn struct {
 	pod   string
 	addrs []netip.Addr
 	ports []standInPort
+	// last is when somebody came last, in nanoseconds since 1970.
+	last atomic.Int64
 }
 
 // standInPort is one port to listen on. The protocol is "TCP", "UDP" or "SCTP".
@@ -48,20 +52,41 @@ func StandIn(ctx context.Context, args []string) error {
 		return fmt.Errorf("stand-in: %w: toyproxy starts it itself", err)
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(StandInName), 0) // else that of the link /proc/self/exe
-	ctx, stop := notifyEnd(ctx)
+	asked, stop := notifyEnd(ctx)
 	defer stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	for _, p := range s.ports {
-		if err := s.listen(ctx, p, &wg); err != nil {
+		if err := s.listen(serving, p, &wg); err != nil {
 			return fmt.Errorf("stand-in: %w", err)
 		}
 	}
 	tellReady()
-	<-ctx.Done()
+	<-asked.Done()
+	s.drain()
 	return nil
+}
+
+const (
+	// quietFor is how long nobody must have come before a stand-in that is asked to
+	// end closes its ports: who was sent here a moment before still gets an answer.
+	quietFor = 100 * time.Millisecond
+	// quietWithin is how long it waits for that at most.
+	quietWithin = time.Second
+)
+
+// drain returns once nobody has come for a while.
+func (s *standIn) drain() {
+	end := time.Now().Add(quietWithin)
+	for s.last.Store(time.Now().UnixNano()); time.Now().Before(end); {
+		quiet := time.Since(time.Unix(0, s.last.Load()))
+		if quiet >= quietFor {
+			return
+		}
+		time.Sleep(quietFor - quiet)
+	}
 }
 
 // parseStandIn reads the command line that standInArgs writes.

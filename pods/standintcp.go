@@ -30,16 +30,14 @@ func notifyEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 }
 
-// serveTCP answers connections until the context ends, then closes them.
+// serveTCP answers connections until the context ends, then ends those requests
+// that it has begun to answer, and closes the rest.
 func (s *standIn) serveTCP(ctx context.Context, l net.Listener) {
 	web := &handover{conns: make(chan net.Conn), ctx: ctx, addr: l.Addr()}
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: idleAfter, IdleTimeout: idleAfter}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(web) })
-	context.AfterFunc(ctx, func() {
-		l.Close()
-		server.Close()
-	})
+	context.AfterFunc(ctx, func() { l.Close() })
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -49,7 +47,13 @@ func (s *standIn) serveTCP(ctx context.Context, l net.Listener) {
 			time.Sleep(pollEvery) // out of descriptors: others end meanwhile
 			continue
 		}
+		s.last.Store(time.Now().UnixNano())
 		wg.Go(func() { s.sort(ctx, c, web) })
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietWithin)
+	defer cancel()
+	if server.Shutdown(patience) != nil { // answers that take too long
+		server.Close()
 	}
 	wg.Wait()
 }

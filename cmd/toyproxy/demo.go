@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +21,10 @@ func demoCommand() *cobra.Command {
 		Long: `Plays a lesson with the commands a learner can type, on real Pods and kernel rules
 inside namespaces made for it; nothing of the host changes. What it shows it
 also asserts: it ends with an error when something did not hold.
-Without SCENARIO it lists the lessons.`,
+Without SCENARIO it lists the lessons; "all" plays them all, each in namespaces of its own.`,
 		Example: `  sudo toyproxy demo service
+  sudo toyproxy demo rolling-update
+  sudo toyproxy demo all
   sudo toyproxy demo service --backend ipvs`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -29,11 +32,15 @@ Without SCENARIO it lists the lessons.`,
 			for _, s := range demo.Scenarios() {
 				names = append(names, s.Name+"\t"+s.Short)
 			}
+			names = append(names, allDemos+"\tevery one of them")
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listDemos(cmd.OutOrStdout(), out.isJSON())
+			}
+			if args[0] == allDemos {
+				return runAllDemos(cmd, backend, out.isJSON())
 			}
 			return runDemo(cmd, args[0], backend, out.isJSON())
 		},
@@ -63,12 +70,41 @@ func listDemos(w io.Writer, asJSON bool) error {
 	for _, s := range demo.Scenarios() {
 		list = append(list, scenarioJSON{s.Name, s.Short})
 		if !asJSON {
-			fmt.Fprintf(w, "%-12s %s\n", s.Name, s.Short)
+			fmt.Fprintf(w, "%-15s %s\n", s.Name, s.Short)
 		}
 	}
 	if asJSON {
 		return printJSON(w, list)
 	}
+	return nil
+}
+
+// allDemos is the name that means every scenario.
+const allDemos = "all"
+
+// runAllDemos plays every scenario, and goes on after one that fails.
+func runAllDemos(cmd *cobra.Command, backend backendName, asJSON bool) error {
+	if asJSON {
+		return exit(exitUsage, errors.New("-o json is for one scenario at a time"))
+	}
+	if err := needRoot("demo"); err != nil {
+		return err
+	}
+	var failed []string
+	for _, s := range demo.Scenarios() {
+		fmt.Fprintf(cmd.OutOrStdout(), "\n=== %s: %s\n", s.Name, s.Short)
+		code, err := demo.Sandbox(cmd.Context(), []string{"demo", s.Name, "--backend", string(backend)})
+		if err != nil {
+			return err
+		}
+		if code != 0 {
+			failed = append(failed, s.Name)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d scenarios failed: %s", len(failed), len(demo.Scenarios()), strings.Join(failed, ", "))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "\n=== all %d scenarios held\n", len(demo.Scenarios()))
 	return nil
 }
 
