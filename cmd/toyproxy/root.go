@@ -58,7 +58,7 @@ func newRoot() *cobra.Command {
 	}
 	add("do", syncCommand(), runCommand(), scaleCommand(), rolloutCommand(), deleteCommand(), downCommand())
 	add("look", logsCommand(), execCommand())
-	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), eventsCommand(),
+	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), topCommand(), eventsCommand(),
 		waitCommand(), explainCommand())
 	add("learn", demoCommand(), loadCommand(), doctorCommand())
 	root.AddCommand(versionCommand(), exitCodesTopic())

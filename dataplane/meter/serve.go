@@ -127,6 +127,23 @@ func (m *Meter) due(at time.Time) bool {
 	return news || !time.Now().Before(at)
 }
 
+// Wait counts for some time, and then brings the lines up to date.
+func (m *Meter) Wait(ctx context.Context, d time.Duration) error {
+	tick := time.NewTicker(min(listenEvery, d))
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if err := m.listen(); err != nil && !errors.Is(err, conntrack.ErrLost) {
+			return err
+		}
+	}
+	return m.Read(ctx)
+}
+
 // Read brings the lines up to date: it reads what has ended, and all living flows.
 func (m *Meter) Read(ctx context.Context) error {
 	begun := time.Now()
