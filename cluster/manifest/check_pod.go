@@ -14,8 +14,8 @@ import (
 )
 
 // checkPod validates the parts of a Pod that its network and its processes
-// need. Security contexts, scheduling and resources are not
-// acted on, and are not validated beyond their shape either.
+// need. Scheduling, resources and what else is not acted on is not validated
+// beyond its shape either.
 func checkPod(p *corev1.Pod) field.ErrorList {
 	return lists(
 		checkMeta(&p.ObjectMeta, true, apivalidation.NameIsDNSSubdomain),
@@ -34,6 +34,8 @@ func checkPodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		checkPodNames(spec, path),
 		checkGates(spec, path.Child("readinessGates")),
 		checkPodTimes(spec, path),
+		checkVolumes(spec, path),
+		checkWorld(spec, path),
 	)
 }
 

@@ -31,12 +31,11 @@ func sliceAddresses() (out []mutation) {
 }
 
 func podMutations() []mutation {
-	return join(metadata(), podSpec(), podStatus(), containers("spec.containers[0]"),
+	return join(metadata(), podSpec(), podStatus(), podWorld(), containers("spec.containers[0]"),
 		each("spec.initContainers", `[{"name":"init","image":"busybox","ports":[{"containerPort":5}]}]`, `[{"name":"web","image":"busybox"}]`, `[{"name":"init"}]`,
 			`[{"name":"init","image":"a","resources":{"limits":{"cpu":"1"}}}]`),
 		each("spec.volumes", `[{"name":"v"}]`, `[{"name":"v","emptyDir":{}}]`, `[{"name":"v","hostPath":{"path":"/tmp"}}]`, `[{"name":"v","configMap":{"name":"c"}}]`, `[{"name":"v","secret":{"secretName":"s"}}]`,
 			`[{"name":"v","downwardAPI":{"items":[{"path":"p","fieldRef":{"fieldPath":"metadata.name"}}]}}]`, `[{"name":"v","projected":{"sources":[{"configMap":{"name":"c"}}]}}]`, `[{"name":"v","image":{"reference":"a"}}]`),
-		except(looser, "volumes are not mounted, and reported as not acted on", "spec.volumes", `[{"name":"v"},{"name":"v"}]`, `[{"name":"v","hostPath":{"path":""}}]`),
 		except(looser, "nothing is scheduled, and affinity is reported as ignored", "spec.affinity", `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":""}]}}`),
 	)
 }
@@ -86,7 +85,6 @@ func containers(c string) []mutation {
 		each(c+".terminationMessagePolicy", `"File"`, `"FallbackToLogsOnError"`, `"No"`), each(c+".terminationMessagePath", `"/x"`),
 		except(looser, "probes do not run, and are reported as not acted on", c+".livenessProbe", `{}`, `{"tcpSocket":{"port":0}}`),
 		except(looser, "resources are ignored, and reported", c+".resources", `{"limits":{"cpu":"1"},"requests":{"cpu":"2"}}`),
-		except(looser, "volumes are not mounted, and reported as not acted on", c+".volumeMounts", `[{"name":"none","mountPath":"/x"}]`),
 	)
 }
 
