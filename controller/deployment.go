@@ -135,13 +135,14 @@ func active(sets []*set) []*set {
 	return slices.DeleteFunc(slices.Clone(sets), func(s *set) bool { return s.size() == 0 })
 }
 
-// resize changes a set, records for which scale of the Deployment, and tells.
+// resize changes a set, records for which scale of the Deployment, and tells. False:
+// it has that size already.
 func (r *rollout) resize(s *set, n int32, why string) bool {
-	r.recordScale(s)
 	was := s.size()
 	if n == was {
 		return false
 	}
+	r.recordScale(s)
 	s.resize(n, why)
 	word := "up"
 	if n < was {

@@ -33,9 +33,10 @@ func (r *rollout) rescale() {
 		}
 	case r.rolling():
 		r.share(running)
-	default: // the strategy was changed to Recreate in the midst of a rollout
-		for _, s := range running {
-			r.recordScale(s)
+	}
+	for _, s := range running {
+		if s.Annotations[desiredKey] != strconv.Itoa(int(r.want)) {
+			r.recordScale(s) // its size fits: the change of the scale is dealt with
 		}
 	}
 }
@@ -99,6 +100,7 @@ func (r *rollout) share(running []*set) {
 	sizes[0] = max(0, sizes[0]+left)
 	for i, s := range running {
 		r.resize(s, sizes[i], r.toScale())
+		r.recordScale(s)
 	}
 }
 
