@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
@@ -59,12 +61,26 @@ func (t *turn) follow() {
 	l, in := t.loop, t.setting.Input
 	objs := in.Objects
 	objs.Pods = t.living
-	t.events = l.store.Replace(objs)
+	if !same(l.objects, objs) {
+		t.events = l.store.Replace(objs)
+		l.objects = objs
+	}
 	if l.tracker == nil {
 		l.tracker = NewTracker(t.setting.Node, dataplane.Follow(l.cfg.Backend), l.cfg.Flows)
 	} else {
 		l.tracker.SetNode(t.setting.Node)
 	}
+}
+
+// same tells, without looking into objects that have not been read again, whether
+// two sets hold the same. Pods are read with every pass.
+func same(a, b cluster.Objects) bool {
+	return slices.Equal(a.Services, b.Services) && slices.Equal(a.EndpointSlices, b.EndpointSlices) &&
+		slices.Equal(a.Nodes, b.Nodes) && slices.Equal(a.Namespaces, b.Namespaces) &&
+		slices.Equal(a.ConfigMaps, b.ConfigMaps) && slices.Equal(a.Secrets, b.Secrets) &&
+		slices.Equal(a.Deployments, b.Deployments) && slices.Equal(a.ReplicaSets, b.ReplicaSets) &&
+		slices.Equal(a.StatefulSets, b.StatefulSets) && slices.Equal(a.DaemonSets, b.DaemonSets) &&
+		slices.EqualFunc(a.Pods, b.Pods, func(p, q *corev1.Pod) bool { return p == q || equality.Semantic.DeepEqual(p, q) })
 }
 
 // update puts in force what has changed; false when that failed.
@@ -200,8 +216,10 @@ func (t *turn) clearOthers(ctx context.Context) {
 	}
 }
 
-// repairPods mends the Pods' networks.
+// repairPods mends the Pods' networks. What it finds is drift, unless this loop has
+// never looked before.
 func (t *turn) repairPods(ctx context.Context) {
+	l := t.loop
 	made := slices.DeleteFunc(slices.Clone(t.living), func(p *corev1.Pod) bool {
 		return !t.work.ours[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	})
@@ -210,13 +228,18 @@ func (t *turn) repairPods(ctx context.Context) {
 		t.fail(fmt.Errorf("audit of the Pods' networks: %w", err))
 		return
 	}
-	drift := plan.Changes()
-	if len(drift) == 0 {
+	changes := plan.Changes()
+	if l.looked {
+		t.report.Drift = append(t.report.Drift, changes...)
+	} else {
+		t.report.Changes = append(t.report.Changes, changes...)
+	}
+	if err := plan.Apply(ctx); err != nil {
+		if l.looked {
+			t.report.Unrepaired += len(changes)
+		}
+		t.fail(fmt.Errorf("repair of the Pods' networks: %w", err))
 		return
 	}
-	t.report.Drift = append(t.report.Drift, drift...)
-	if err := plan.Apply(ctx); err != nil {
-		t.report.Unrepaired += len(drift)
-		t.fail(fmt.Errorf("repair of the Pods' networks: %w", err))
-	}
+	l.looked = true
 }

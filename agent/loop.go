@@ -72,7 +72,9 @@ type Loop struct {
 	// next is the configuration that the next pass works with; nil: the same.
 	next *LoopConfig
 
+	// store holds objects, which are the last that it was given.
 	store   *cluster.Store
+	objects cluster.Objects
 	tracker *Tracker
 	// input is the last that was loaded; loaded tells whether there is one.
 	input  Input
@@ -86,8 +88,9 @@ type Loop struct {
 	bound bool
 	// recorded: the chronicle has everything up to the last pass.
 	recorded bool
-	// cleared: nothing of other backends is left.
-	cleared bool
+	// cleared: nothing of other backends is left. looked: the Pods' networks have been
+	// looked at.
+	cleared, looked bool
 }
 
 // retry is when something that failed is tried again.
@@ -144,8 +147,8 @@ func (l *Loop) adopt() error {
 	}
 	err := l.close()
 	l.cfg = *next
-	l.store, l.tracker, l.loaded = cluster.NewStore(), nil, false
-	l.audit, l.recorded, l.cleared = auditState{}, false, false
+	l.store, l.objects, l.tracker, l.loaded = cluster.NewStore(), cluster.Objects{}, nil, false
+	l.audit, l.recorded, l.cleared, l.looked = auditState{}, false, false, false
 	clear(l.failing)
 	return err
 }

@@ -53,6 +53,9 @@ func (t *turn) pods(ctx context.Context) {
 		t.living = append(t.living, p)
 	}
 	t.plan(work)
+	if !t.loop.looked {
+		t.repairPods(ctx)
+	}
 }
 
 // plan notes what is to be done once the rules stand, and when.
@@ -196,7 +199,7 @@ func (t *turn) farewell(ctx context.Context) {
 		}
 		t.lookAgain(t.now.Add(t.loop.cfg.MinSyncPeriod))
 	}
-	if t.has(AuditDue, KernelChanged) {
+	if l := t.loop; l.looked && t.has(AuditDue, KernelChanged) {
 		t.repairPods(ctx)
 	}
 }

@@ -141,13 +141,13 @@ func (t *turn) count() {
 		return
 	}
 	t.problems = append(t.problems, place(slices.Clone(l.tracker.Problems()), t.setting.Input.Locate)...)
-	objs := l.store.Objects()
-	checks, found := balance.HealthChecks(l.tracker.node, objs.Services, l.tracker.Slices)
+	services := t.setting.Input.Objects.Services
+	checks, found := balance.HealthChecks(l.tracker.node, services, l.tracker.Slices)
 	r.Checks, r.Problems = checks, append(t.problems, place(found, t.setting.Input.Locate)...)
 	if l.cfg.Problems != nil {
 		r.Problems = append(r.Problems, l.cfg.Problems()...)
 	}
-	r.Services, r.Pods = len(objs.Services), len(objs.Pods)
+	r.Services, r.Pods = len(services), len(t.living)
 	r.Frontends, r.Endpoints = l.audit.frontends, l.audit.endpoints
 	for _, p := range t.living {
 		for _, c := range p.Status.ContainerStatuses {

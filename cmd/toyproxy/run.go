@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -103,6 +104,10 @@ func (o *runOptions) check() error {
 	return nil
 }
 
+// thrift is by how many percent memory may grow before it is tidied up: a daemon
+// that mostly waits has time for that.
+const thrift = 50
+
 // daemon is a run under way.
 type daemon struct {
 	cmd  *cobra.Command
@@ -135,6 +140,7 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 	}()
 	log := newLogger(cmd.ErrOrStderr())
 	d := &daemon{cmd: cmd, opts: o, sc: sc, log: log, diary: newDiary(log, sc)}
+	debug.SetGCPercent(thrift)
 	d.log.Info("starting", "version", versionString(), "pid", os.Getpid())
 	if err := d.keep(cmd.Context()); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ type diary struct {
 	// told are the problems that have been told, failure the last failure.
 	told    map[string]bool
 	failure string
+	// grown: more memory was needed than will be for long.
+	grown  bool
+	rested time.Time
 	// unwritable: that problems cannot be written down has been told.
 	unwritable bool
 }
@@ -62,13 +66,27 @@ func (d *diary) Observe(r agent.Report) {
 		d.log.Info("what failed has succeeded")
 	}
 	if len(r.Changes)+len(r.Drift)+r.Flows+r.PodsMade+r.PodsEnded == 0 && !has(r.Causes, agent.Started) {
+		d.rest(r)
 		return
 	}
+	d.grown = true
 	add, update, remove := countChanges(r.Changes)
 	d.log.Info("pass", "causes", causes(r.Causes), "took", r.Took.Round(100*time.Microsecond),
 		"changes", fmt.Sprintf("+%d ~%d -%d", add, update, remove), "drift", len(r.Drift), "flows", r.Flows,
 		"made", r.PodsMade, "ended", r.PodsEnded, "services", r.Services, "frontends", r.Frontends,
 		"endpoints", r.Endpoints, "pods", r.Pods)
+}
+
+// restEvery is how often memory is given back to the system at least.
+const restEvery = time.Minute
+
+// rest gives memory back to the system in the first pass that has nothing to do,
+// and now and then.
+func (d *diary) rest(r agent.Report) {
+	if has(r.Causes, agent.AuditDue) && (d.grown || r.Started.Sub(d.rested) >= restEvery) {
+		d.grown, d.rested = false, r.Started
+		debug.FreeOSMemory()
+	}
 }
 
 func has(causes []agent.Cause, c agent.Cause) bool {

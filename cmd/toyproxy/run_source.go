@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,12 +78,26 @@ func (f *followed) Load(ctx context.Context) (agent.Input, error) {
 	for ref := range in.Objects.Refs() {
 		f.files[ref] = in.Locate(ref, "").File
 	}
+	in.Locate = f.lazily(ctx)
 	in = agent.KeepGoodOf(in, f.kept, func(p *corev1.Pod) bool {
 		return f.made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	}, func(ref cluster.Ref) string { return f.files[ref] })
 	keepAges(in.Objects.Services, serviceByName(f.kept.Services))
 	f.kept, f.made = in.Objects, nil
 	return in, nil
+}
+
+// lazily locates objects by reading the manifests once more when that is asked for:
+// where each field stands takes as much memory as all objects do.
+func (f *followed) lazily(ctx context.Context) func(cluster.Ref, string) cluster.Position {
+	locate := sync.OnceValue(func() func(cluster.Ref, string) cluster.Position {
+		in, err := f.source.load(ctx)
+		if err != nil {
+			return func(cluster.Ref, string) cluster.Position { return cluster.Position{} }
+		}
+		return in.Locate
+	})
+	return func(ref cluster.Ref, field string) cluster.Position { return locate()(ref, field) }
 }
 
 // paths are the files and directories to watch.
