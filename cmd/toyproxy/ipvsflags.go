@@ -30,7 +30,7 @@ func (f *ipvsFlags) register(cmd *cobra.Command) {
 	fl.Var(&f.tcp, "ipvs-tcp-timeout", "how long IPVS keeps a silent TCP connection, such as 15m (0: as the kernel has it)")
 	fl.Var(&f.tcpFin, "ipvs-tcpfin-timeout", "how long one that has seen a FIN (0: as the kernel has it)")
 	fl.Var(&f.udp, "ipvs-udp-timeout", "how long what it takes for a connection in UDP (0: as the kernel has it)")
-	fl.Var(&f.drain, "ipvs-drain-limit", "how long a TCP endpoint that left its Service keeps its connections (0: not at all)")
+	fl.Var(&f.drain, "ipvs-drain-limit", "how long a TCP endpoint that left its Service keeps its connections, and another backend lets IPVS carry what it carries (0: not at all)")
 }
 
 // ipvsFlagNames are the flags that other commands need to mean the same.

@@ -23,14 +23,9 @@ type Carried struct {
 // carried returns how IPVS knows a flow.
 func (f Flow) carried() Carried { return Carried{f.Protocol, f.Original, f.Endpoint()} }
 
-// inDoubt reports whether there are flows that are stale unless IPVS carries them.
-func (w Wanted) inDoubt(flows []Flow) bool {
-	for _, f := range flows {
-		if !w.Virtual && f.Translated() && !f.Rewritten && (f.Protocol == dataplane.UDP || f.Opening) {
-			return true
-		}
-	}
-	return false
+// lost reports whether IPVS translated a flow and does so no more.
+func (w Wanted) lost(f Flow) bool {
+	return !w.Virtual && f.Translated() && !f.Rewritten && !w.Carried[f.carried()]
 }
 
 // parseCarried reads the kernel's list of connections of IPVS, of which those count

@@ -16,5 +16,6 @@
 //
 // It stands beside the backends and after them: package agent plans and applies
 // it once the rules stand, because a packet between the two would make the entry
-// again. It programs no rule, and touches no connection that has been answered.
+// again. It programs no rule, and touches no connection that has been answered, but
+// for those that IPVS has cut when another backend took over.
 package conntrack

@@ -2,6 +2,8 @@ package conntrack
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,6 +98,28 @@ func TestIPVS(t *testing.T) {
 		want("p3")
 		for _, c := range s.pass(build(p3)) {
 			t.Errorf("nothing changed since iptables: %s", c)
+		}
+	})
+}
+
+// TestCut proves that a connection which IPVS cuts, because another backend takes
+// over and is not to wait, ends for the client at once.
+func TestCut(t *testing.T) {
+	eachFamilyIPVS(t, func(s *stage, back func()) {
+		s.serve(dataplane.TCP)
+		b := s.service(newTable(), dataplane.ClusterIP, vip, dataplane.TCP, p2)
+		s.backend = ipvs.New(ipvs.Config{StateDir: t.TempDir(), DrainLimit: -1})
+		s.pass(b)
+		open := lab.Open(s.Pod(1), s.client(s.Pod(1), vip, 0).to)
+		if err := open.Echo(); err != nil {
+			t.Fatal(err)
+		}
+		waits := s.backend.(*ipvs.Backend)
+		back()
+		s.backend = successor{s.backend.(successor).Backend, waits}
+		s.pass(b)
+		if err := open.Echo(); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the connection: %v, want it reset", err)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]F
 			return nil, err
 		}
 	}
-	if w.inDoubt(flows) {
+	if slices.ContainsFunc(flows, w.lost) { // unless it carries them still
 		if w.Carried, err = carried(); err != nil {
 			return nil, err
 		}

@@ -103,7 +103,8 @@ func (d dice) flow() Flow {
 // naive decides in the plainest way, by looking at everything: would a new flow
 // get another fate?
 func naive(w Wanted, f Flow) bool {
-	if f.Protocol != dataplane.UDP && !f.Opening {
+	lost := !w.Virtual && !f.Rewritten && f.Reply.Source != f.Original.Destination
+	if f.Protocol != dataplane.UDP && !f.Opening && !lost {
 		return false
 	}
 	fe, found := naiveFrontend(w, f)

@@ -30,7 +30,8 @@ type Wanted struct {
 
 // Stale returns the flows that are not what a new flow with the same source and
 // destination would become, in the order given. Flows of TCP and SCTP are only
-// ever stale before they have been answered. Flows to destinations that are no
+// ever stale before they have been answered, or when IPVS has cut them, so that they
+// end at once instead of hanging. Flows to destinations that are no
 // frontend, were none and lie in no Service range are never stale: they are not
 // ours. The cost is that of the flows, by the logarithm of the frontends and
 // endpoints. Pure.
@@ -41,7 +42,7 @@ func Stale(w Wanted, flows []Flow) []Finding {
 	j := newJudge(w)
 	var out []Finding
 	for _, f := range flows {
-		if f.Protocol != dataplane.UDP && !f.Opening {
+		if f.Protocol != dataplane.UDP && !f.Opening && !w.lost(f) {
 			continue
 		}
 		if service, reason := j.judge(f); reason != "" {
@@ -138,7 +139,7 @@ func (j judge) atSet(name string, class dataplane.Source, f Flow) string {
 	}
 	at, listed := slices.BinarySearchFunc(s.Endpoints, f.Endpoint(), func(e dataplane.Endpoint, a netip.AddrPort) int { return e.Addr.Compare(a) })
 	switch {
-	case listed && (f.Rewritten || j.Virtual || !f.Translated() || j.Carried[f.carried()]):
+	case listed && !j.lost(f):
 		return ""
 	case listed:
 		return "IPVS translated it, and does so no more"

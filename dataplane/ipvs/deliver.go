@@ -80,8 +80,6 @@ func (s *steps) raiseInbound(want target, have observed) {
 		case !exists:
 		case !held.loopback:
 			c.Op, c.Reason = dataplane.Update, "leads to another link, want lo"
-		case held.source.IsValid() && !want.leaving:
-			c.Op, c.Reason = dataplane.Update, fmt.Sprintf("source %s, want none", held.source)
 		case !held.source.IsValid() && want.leaving:
 			// The node's own packets look into the table too now. They are to leave as
 			// they would without it.

@@ -22,7 +22,8 @@
 //
 // The order of effects is in difference.go: a packet meets the old state or the
 // new one, never a door that leads to a half-built room. A TCP endpoint that leaves
-// drains (drain.go). Who follows a table by its changes does so out of memory
+// drains (drain.go), and so does everything when another backend takes over
+// (leave.go). Who follows a table by its changes does so out of memory
 // (follow.go, memory.go, change.go).
 //
 // Limits: node ports are not served on loopback addresses, because IPVS sends

@@ -3,6 +3,8 @@ package ipvs
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -147,9 +149,20 @@ func comeBack(sides []*side) *phase {
 	for _, s := range sides {
 		s.end = nil
 		s.end.dropPolicies(s.want, s.have, true)
+		s.end.dropSources(s.want, s.have)
 		end.steps = append(end.steps, s.end...)
 	}
 	return end
+}
+
+// dropSources takes the source out of routes that lead in packets with a mark only.
+func (s *steps) dropSources(want target, have observed) {
+	for _, e := range slices.SortedFunc(maps.Keys(want.sets[arrivals]), entry.compare) {
+		if held := have.inbound[e.addr]; held.loopback && held.source.IsValid() {
+			s.add(raiseRoute{addr: e.addr, exists: true, table: inboundTable}, dataplane.Change{Op: dataplane.Update,
+				Object: "inbound route " + e.addr.String(), For: want.sets[arrivals][e], Reason: fmt.Sprintf("source %s, want none", held.source)})
+		}
+	}
 }
 
 // leavingSets are all sets, those that say what is ours last.

@@ -54,7 +54,7 @@ func withIPVS(drain time.Duration) func(string) dataplane.Backend {
 // what drains.
 func (c column) draining(lines []string) bool {
 	about := func(line string) bool {
-		return strings.HasPrefix(line, "- -A ") || strings.HasPrefix(line, "- add TOY-MARK-") ||
+		return strings.HasPrefix(line, "- -A ") || strings.HasPrefix(line, "- add TOY-MARK-") || strings.HasPrefix(line, "- create TOY-MARK-") ||
 			strings.HasPrefix(line, "- -a ") && strings.Contains(line, " -w 0")
 	}
 	return c.drains && len(lines) > 0 && !slices.ContainsFunc(lines, func(l string) bool { return !about(l) })
