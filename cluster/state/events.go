@@ -67,9 +67,10 @@ func (e Events) Note(h Happening, now time.Time) error {
 		if exists && now.Sub(old.LastTimestamp.Time) < eventAge {
 			old.Count++
 			old.LastTimestamp = at
+			old.Series = &corev1.EventSeries{Count: old.Count, LastObservedTime: metav1.NewMicroTime(now)}
 			return old, true
 		}
-		return h.event(name, at), true
+		return h.event(name, now), true
 	})
 	if e.noted.Add(1)%pruneEvery == 1 {
 		err = errors.Join(err, e.prune(now))
@@ -87,14 +88,15 @@ func (h Happening) name() string {
 	return h.Object.Name + "." + hex.EncodeToString(sum[:8])
 }
 
-func (h Happening) event(name types.NamespacedName, at metav1.Time) *corev1.Event {
+func (h Happening) event(name types.NamespacedName, now time.Time) *corev1.Event {
+	at := metav1.NewTime(now.Truncate(time.Second))
 	ev := &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, CreationTimestamp: at},
 		InvolvedObject: corev1.ObjectReference{APIVersion: h.APIVersion, Kind: string(h.Object.Kind), Namespace: h.Object.Namespace,
 			Name: h.Object.Name, UID: h.UID},
 		Reason: h.Reason, Message: h.Message, Source: corev1.EventSource{Component: h.Component},
-		FirstTimestamp: at, LastTimestamp: at, Count: 1, Type: corev1.EventTypeNormal,
+		FirstTimestamp: at, LastTimestamp: at, EventTime: metav1.NewMicroTime(now), Count: 1, Type: corev1.EventTypeNormal,
 	}
 	if h.Warning {
 		ev.Type = corev1.EventTypeWarning
@@ -111,8 +113,16 @@ func (e Events) List(now time.Time) ([]*corev1.Event, error) {
 		err = nil // an event that cannot be read is no loss
 	}
 	all = slices.DeleteFunc(all, func(ev *corev1.Event) bool { return now.Sub(ev.LastTimestamp.Time) >= eventAge })
-	slices.SortStableFunc(all, func(a, b *corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	slices.SortStableFunc(all, func(a, b *corev1.Event) int { return lastTime(a).Compare(lastTime(b)) })
 	return all, err
+}
+
+// lastTime is when an event happened last, to the microsecond.
+func lastTime(ev *corev1.Event) time.Time {
+	if ev.Series != nil {
+		return ev.Series.LastObservedTime.Time
+	}
+	return ev.EventTime.Time
 }
 
 // prune removes what is too old, and the oldest of too many.

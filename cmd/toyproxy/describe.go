@@ -104,7 +104,7 @@ func describeObject(w io.Writer, object any, d look) error {
 	case *corev1.Secret:
 		return describeSecret(w, o)
 	}
-	if meta, ok := object.(metav1.Object); ok && err == nil {
+	if meta, ok := object.(metav1.Object); ok && err == nil && d.live {
 		err = describeEvents(w, d, cluster.MakeRef(kind, meta.GetNamespace(), meta.GetName()))
 	}
 	return err

@@ -23,6 +23,8 @@ import (
 // look is what get and describe see of a node.
 type look struct {
 	agent.Desired
+	// live: these are the objects that live here, not those of manifests.
+	live      bool
 	revisions []*appsv1.ControllerRevision
 	// events are what happened to the objects, in their order.
 	events []*corev1.Event
@@ -44,7 +46,7 @@ func readLook(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (look, error)
 	if err != nil || !live {
 		return look{Desired: d, noted: d.Problems}, err
 	}
-	l := look{Desired: d}
+	l := look{Desired: d, live: true}
 	var errs [3]error
 	l.revisions, errs[0] = state.OpenWorkloads(sc.stateDir).Revisions.List()
 	l.events, errs[1] = state.OpenEvents(sc.stateDir).List(time.Now())
