@@ -213,6 +213,7 @@ func (t *turn) clearOthers(ctx context.Context) {
 	l.cleared = len(plan.Remarks()) == 0
 	if len(plan.Changes()) > 0 {
 		l.audit.mark = ""
+		l.tracker.unswept = true // flows that went by what is gone now
 	}
 }
 
