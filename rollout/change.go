@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// templateOf is a workload's template of a Pod; nil for other objects.
-func templateOf(obj metav1.Object) *corev1.PodTemplateSpec {
+// Template is a workload's template of a Pod, not a copy; nil for other objects.
+func Template(obj metav1.Object) *corev1.PodTemplateSpec {
 	switch obj := obj.(type) {
 	case *appsv1.Deployment:
 		return &obj.Spec.Template
@@ -37,7 +37,7 @@ func Restart(obj metav1.Object, now time.Time) error {
 	if d, ok := obj.(*appsv1.Deployment); ok && d.Spec.Paused {
 		return errors.New("can't restart paused deployment (run rollout resume first)")
 	}
-	t := templateOf(obj)
+	t := Template(obj)
 	if _, set := obj.(*appsv1.ReplicaSet); t == nil || set {
 		return errors.New("restarting is not supported")
 	}

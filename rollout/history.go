@@ -92,7 +92,7 @@ func Running(obj metav1.Object, history []Revision) int64 {
 			return n
 		}
 	}
-	t := templateOf(obj)
+	t := Template(obj)
 	for _, r := range slices.Backward(history) {
 		if t != nil && equality.Semantic.DeepEqual(r.Template, t) {
 			return r.Number
@@ -129,7 +129,7 @@ func Undo(obj metav1.Object, history []Revision, to int64) (did string, err erro
 	if err != nil {
 		return "", err
 	}
-	t := templateOf(obj)
+	t := Template(obj)
 	if equality.Semantic.DeepEqual(t, back.Template) {
 		return fmt.Sprintf("skipped rollback (current template already matches revision %d)", back.Number), nil
 	}
