@@ -15,6 +15,15 @@
 // listens on them, or has had five seconds to, and that a readiness or startup
 // probe is asked more often until it has passed once.
 //
+// What containers see is made by type world (world.go): the pause process is started
+// in mount, UTS and IPC namespaces of the Pod's; each container gets at each start a
+// mount namespace with a root of its own (root.go), in which the host's files lie
+// below a layer that takes its changes, and the volumes that it names (mounts.go,
+// volumes.go, payload.go). All of it lies in namespaces and in memory, so that
+// nothing is left of it on the host, whatever ends the Pod. A process namespace is
+// made only with shareProcessNamespace: otherwise containers see the host's
+// processes, and TERM ends a program that does not ask for it.
+//
 // A Pod is never changed in place. When its spec changed, or when its pause
 // process died, it is replaced by one of the same name with another address.
 //
