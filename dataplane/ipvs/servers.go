@@ -87,7 +87,8 @@ func newServer(fe dataplane.Frontend, set dataplane.EndpointSet, scheduler strin
 
 // newMarkedServer returns the virtual server for packets with a mark. It remembers
 // no clients, because the kernel would send them to the port that they dialled;
-// with affinity the endpoint follows from the client's address alone.
+// with affinity the endpoint follows from the client's address alone. For the same
+// reason no mark can make the doors of a Service share one memory.
 func newMarkedServer(id serverID, set dataplane.EndpointSet, scheduler string) virtualServer {
 	v := virtualServer{serverID: id, service: set.Service}
 	v.endpoints(set, scheduler)
