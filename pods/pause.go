@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,8 @@ const (
 	// listenWithin is how long a program may take to listen on its ports before
 	// it counts as ready all the same: it may never do so.
 	listenWithin = 5 * time.Second
+	// gcPercent is how much a pause process's heap may grow, in percent.
+	gcPercent = 20
 	// readyFD is where a stand-in says that it listens.
 	readyFD = 3
 	// standardPath is the PATH of containers when the pause process has none.
@@ -38,6 +41,9 @@ func Pause(ctx context.Context, args []string) error {
 	if len(args) != 3 || args[1] != "--state-dir" || strings.Count(args[0], "/") != 1 {
 		return fmt.Errorf("pause: want NAMESPACE/NAME --state-dir DIR, got %q: toyproxy starts it itself", args)
 	}
+	// There may be hundreds of pause processes, each with next to nothing to do:
+	// collecting often costs less than the memory of waiting for garbage.
+	debug.SetGCPercent(gcPercent)
 	// Containers are told of the death of this thread, not of the process, so it
 	// has to last; and the host name below is that of this thread's children.
 	runtime.LockOSThread()
@@ -63,7 +69,7 @@ func Pause(ctx context.Context, args []string) error {
 		return fmt.Errorf("pause: %w", err)
 	}
 	p := &pause{pod: pod, stateDir: args[2], world: world, sup: newSupervisor(pod, backoffFromEnv(), time.Now()),
-		listens: make(chan listener), answers: make(chan answer), tasks: map[int]*task{}, outlets: map[string]*outlet{},
+		listens: make(chan listener), answers: make(chan answer), tasks: map[int]*task{}, outlets: map[string]*outlet{}, remains: map[*unit]*place{},
 		teller: newTeller(pod, args[2], me)}
 	defer p.teller.close()
 	return p.loop(ctx, signals)
@@ -97,6 +103,8 @@ type pause struct {
 	tasks   map[int]*task
 	// outlets lead what the containers print into their logs, by container.
 	outlets map[string]*outlet
+	// remains are where the processes of running containers are found.
+	remains map[*unit]*place
 }
 
 // listener is a run of a stand-in.
@@ -124,11 +132,11 @@ func (p *pause) loop(ctx context.Context, signals <-chan os.Signal) error {
 		select {
 		case s := <-signals:
 			if s == syscall.SIGTERM || s == syscall.SIGINT {
-				p.sup.end(time.Now())
+				p.sup.end(time.Now(), p.graceNow())
 			}
 		case <-done:
 			done = nil
-			p.sup.end(time.Now())
+			p.sup.end(time.Now(), p.sup.grace)
 		case l := <-p.listens:
 			p.sup.listens(l.unit, l.runs)
 		case a := <-p.answers:
@@ -137,6 +145,16 @@ func (p *pause) loop(ctx context.Context, signals <-chan os.Signal) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// graceNow is the grace period of the Pod as it is kept now: who deleted it may
+// have given it another.
+func (p *pause) graceNow() time.Duration {
+	kept, err := p.teller.dir.Load(idOf(p.pod))
+	if err != nil || kept.DeletionTimestamp == nil || kept.DeletionGracePeriodSeconds == nil {
+		return p.sup.grace
+	}
+	return time.Duration(*kept.DeletionGracePeriodSeconds) * time.Second
 }
 
 // wakeBy sets the timer to the supervisor's next step. The end of a child wakes
@@ -202,7 +220,11 @@ func (p *pause) start(u *unit) (int, error) {
 		}
 		defer ready.Close()
 	}
-	return p.launch(u.spec, w, ready)
+	pid, err := p.launch(u.spec, w, ready)
+	if err == nil {
+		p.remains[u] = openPlace(pid)
+	}
+	return pid, err
 }
 
 // listenFor returns the end of a pipe to be given to a stand-in, which writes a
@@ -246,18 +268,15 @@ func (p *pause) reap() (children bool) {
 // and the ports are needed again. It comes before they are reaped, as the number
 // of the group is only theirs till then.
 func (p *pause) killRemains() {
-	kill := func(pid int) {
-		if ended(pid) {
-			signalGroup(pid, unix.SIGKILL)
-		}
-	}
 	for _, u := range p.sup.units {
-		if u.running() {
-			kill(u.Pid)
+		if u.running() && ended(u.Pid) {
+			signalGroup(u.Pid, unix.SIGKILL)
 		}
 	}
 	for _, t := range p.tasks {
-		kill(t.pid)
+		if ended(t.pid) {
+			signalGroup(t.pid, unix.SIGKILL)
+		}
 	}
 }
 
@@ -270,6 +289,8 @@ func (p *pause) reaped(pid int, status unix.WaitStatus) {
 	}
 	for _, u := range p.sup.units {
 		if u.running() && u.Pid == pid {
+			p.remains[u].close(!p.sup.ending) // when the Pod ends, all its orphans do
+			delete(p.remains, u)
 			p.outlets[u.Name].drain()
 			p.sup.exited(u, p.exit(u, status), time.Now())
 			return

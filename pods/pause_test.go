@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Fault 88: only TERM and INT end it.
@@ -273,5 +274,39 @@ func TestProgramIsLookedUpInTheContainersPath(t *testing.T) {
 	t.Setenv("PATH", "")
 	if err := l.try(relative, own, program("standard", "sleep", "1000")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program that goes into the background takes its container with it: nothing of
+// it is left to hold a port, in whatever session and process group it is.
+func TestDaemonEndsWithItsContainer(t *testing.T) {
+	l := newLab(t)
+	l.cfg.StartTimeout = time.Second
+	p := program("p", "sh", "-c", "(setsid sleep 5432 >/dev/null 2>&1 &); sleep 0.3")
+	p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	_ = l.try(p)
+	poll(t, "its end", func() bool { return l.report("p").Containers[0].Phase == exited })
+	if n := sh(t, "pgrep -fc '^[s]leep 5432' || true"); n != "0" {
+		t.Errorf("%s processes are left", n)
+	}
+}
+
+// Who deletes a Pod may give it less time than its spec does.
+func TestGraceOfADeletion(t *testing.T) {
+	l := newLab(t)
+	l.sync(program("p", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"))
+	id := idOf(program("p"))
+	err := l.Change(t.Context(), id, func(p *corev1.Pod) bool {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(1))
+		return true
+	})
+	pause := l.pause("p")
+	if err != nil || pause.signal(unix.SIGTERM) != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	poll(t, "its end", func() bool { return !pause.alive() })
+	if took := time.Since(began); took < time.Second || took > 4*time.Second {
+		t.Errorf("took %s", took)
 	}
 }

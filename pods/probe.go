@@ -48,10 +48,14 @@ type probe struct {
 	// ticket names the question that is out, 0: none; deadline is when it has failed.
 	ticket   int
 	deadline time.Time
-	// last was found count times in a row; message says why it is no success.
+	// last was found count times in a row; message says why it is no success, as it
+	// was found first and when it was found often enough: what varies from answer
+	// to answer is no reason to tell everybody.
 	last    outcome
 	count   int32
 	message string
+	// unasked: the last time it could not even be asked.
+	unasked bool
 	// standing is what counts after the thresholds.
 	standing bool
 }
@@ -87,11 +91,14 @@ func (p *probe) ask(ticket int, now time.Time) {
 
 // take counts an answer, and tells whether its standing is another one now.
 func (p *probe) take(o outcome, message string, now time.Time) (changed bool) {
-	p.ticket, p.message = 0, message
+	p.ticket, p.unasked = 0, o == unknown
 	p.everPassed = p.everPassed || o == passed
 	if p.kind != liveness && !p.everPassed {
 		p.wait = min(max(2*p.wait, firstWait), time.Minute)
 		p.soon = now.Add(p.wait)
+	}
+	if o == unknown && p.last == 0 {
+		p.message = message
 	}
 	if o == unknown || o == failed && p.last == failed && p.extra {
 		return false
@@ -103,6 +110,9 @@ func (p *probe) take(o outcome, message string, now time.Time) (changed bool) {
 	limit := atLeast(p.spec.SuccessThreshold, 1)
 	if o == failed {
 		limit = atLeast(p.spec.FailureThreshold, 3)
+	}
+	if p.count == 1 || p.count == limit {
+		p.message = message
 	}
 	if p.count < limit || p.standing == (o == passed) {
 		return false

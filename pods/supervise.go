@@ -141,10 +141,11 @@ func (s *supervisor) ticket() int {
 	return s.tickets
 }
 
-// end has the Pod end.
-func (s *supervisor) end(now time.Time) {
-	if s.ending = true; s.deadline.IsZero() {
-		s.deadline = now.Add(s.grace)
+// end has the Pod end within a grace period; asked again it may only be shorter.
+func (s *supervisor) end(now time.Time, grace time.Duration) {
+	s.ending = true
+	if d := now.Add(grace); s.deadline.IsZero() || d.Before(s.deadline) {
+		s.deadline, s.wound = d, false
 	}
 }
 
@@ -192,10 +193,10 @@ func (s *supervisor) question(u *unit, now time.Time) {
 
 // answer is what became of a question.
 func (s *supervisor) answer(u *unit, p *probe, o outcome, message string, now time.Time) {
-	before := p.message
+	asked := p.unasked
 	p.take(o, message, now)
 	switch {
-	case o == unknown && message != before:
+	case o == unknown && !asked:
 		s.note(u, true, "ProbeError", "%s", p.told())
 	case o == failed && p.worthTelling():
 		s.note(u, true, "Unhealthy", "%s", p.told())

@@ -178,10 +178,25 @@ func TestEndOfAPod(t *testing.T) {
 			s.deaf[name] = true
 		}
 		s.until(10 * time.Second)
-		s.sup.end(s.now)
+		s.sup.end(s.now, s.sup.grace)
 		if got := s.until(time.Minute).did("start"); got != tc.want || !s.sup.idle() {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
+	}
+}
+
+// A grace period can be made shorter while it runs, and no longer.
+func TestEndSooner(t *testing.T) {
+	s := newStage(t, pod(corev1.RestartPolicyAlways, "a"))
+	s.deaf["a"] = true
+	s.until(time.Second)
+	s.sup.end(s.now, 30*time.Second)
+	s.until(5 * time.Second)
+	s.sup.end(s.now, time.Minute)
+	s.until(10 * time.Second)
+	s.sup.end(s.now, time.Second)
+	if got := s.until(time.Minute).did(); got != "0s start a, 1s TERM a, 11s KILL a" {
+		t.Error(got)
 	}
 }
 
@@ -360,7 +375,7 @@ func TestSupervisorAlwaysEnds(t *testing.T) {
 		if one := s.sup.units[0]; one.Phase != exited && s.sup.units[4].runs > 0 {
 			rt.Errorf("a ran before one had ended")
 		}
-		s.sup.end(s.now)
+		s.sup.end(s.now, s.sup.grace)
 		if s.until(end + 10*time.Second); !s.sup.idle() {
 			rt.Errorf("running after the end: %s", s.brief())
 		}
