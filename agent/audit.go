@@ -63,8 +63,8 @@ func (t *turn) follow() {
 	objs.Pods = t.living
 	if !same(l.objects, objs) {
 		t.events = l.store.Replace(objs)
-		l.objects = objs
 	}
+	l.objects = objs
 	if l.tracker == nil {
 		l.tracker = NewTracker(t.setting.Node, dataplane.Follow(l.cfg.Backend), l.cfg.Flows)
 	} else {

@@ -79,6 +79,7 @@ type Loop struct {
 	// input is the last that was loaded; loaded tells whether there is one.
 	input  Input
 	loaded bool
+	pods   podMemory
 	audit  auditState
 	// failing are Pods that could not be made, and when they are tried again.
 	failing map[types.NamespacedName]retry
@@ -149,6 +150,7 @@ func (l *Loop) adopt() error {
 	l.cfg = *next
 	l.store, l.objects, l.tracker, l.loaded = cluster.NewStore(), cluster.Objects{}, nil, false
 	l.audit, l.recorded, l.cleared, l.looked = auditState{}, false, false, false
+	l.pods = podMemory{}
 	clear(l.failing)
 	return err
 }

@@ -30,7 +30,11 @@ func (t *turn) pods(ctx context.Context) {
 		t.living = all
 		return
 	}
+	if t.podsAsBefore() {
+		return
+	}
 	t.work.ours = map[types.NamespacedName]bool{}
+	known := len(t.problems)
 	seen, err := t.setting.Pods.Survey(ctx)
 	t.fail(err)
 	wanted, foreign := split(all)
@@ -53,9 +57,36 @@ func (t *turn) pods(ctx context.Context) {
 		t.living = append(t.living, p)
 	}
 	t.plan(work)
+	t.loop.pods = podMemory{t.now, t.living, t.work.ours, t.problems[known:], t.report.Rolling}
+	if len(t.errs) > 0 {
+		t.loop.pods.at = time.Time{}
+	}
 	if !t.loop.looked {
 		t.repairPods(ctx)
 	}
+}
+
+// podMemory is what the last look at the Pods came to.
+type podMemory struct {
+	// at is when that was; zero: there is no use in it.
+	at       time.Time
+	living   []*corev1.Pod
+	ours     map[types.NamespacedName]bool
+	problems []cluster.Problem
+	rolling  int
+}
+
+// podsAsBefore takes what the last look came to, in a pass that nothing about Pods
+// is the cause of: whatever changes about them is told. Now and then it is not
+// relied upon.
+func (t *turn) podsAsBefore() bool {
+	m := t.loop.pods
+	if m.at.IsZero() || t.now.Sub(m.at) >= wholeEvery || t.has(Started, ObjectsChanged, PodsChanged, Reloaded, Retried) {
+		return false
+	}
+	t.living, t.work.ours, t.report.Rolling = m.living, m.ours, m.rolling
+	t.problems = append(t.problems, m.problems...)
+	return true
 }
 
 // plan notes what is to be done once the rules stand, and when.
