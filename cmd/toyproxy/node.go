@@ -110,6 +110,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry
 			return live[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 		})
 	}
+	in = keepFrozen(in, kept)
 	keepAges(in.Objects.Services, earlier)
 	noteLast(cmd, src, last)
 	if err := placeOnMembers(cmd.Context(), &in, src.node.value, sc); err != nil {

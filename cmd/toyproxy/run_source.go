@@ -82,6 +82,7 @@ func (f *followed) Load(ctx context.Context) (agent.Input, error) {
 	in = agent.KeepGoodOf(in, f.kept, func(p *corev1.Pod) bool {
 		return f.made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	}, func(ref cluster.Ref) string { return f.files[ref] })
+	in = keepFrozen(in, f.kept)
 	keepAges(in.Objects.Services, serviceByName(f.kept.Services))
 	f.kept, f.made = in.Objects, nil
 	return in, nil
