@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,11 +23,14 @@ import (
 
 // Container is a container that runs on this node.
 type Container struct {
-	pod  *corev1.Pod
-	spec *corev1.Container
-	pid  int
-	dir  string
+	pod     *corev1.Pod
+	spec    *corev1.Container
+	process process
+	dir     string
 }
+
+// lookEvery is how often a command's container is looked for.
+const lookEvery = 200 * time.Millisecond
 
 // Streams are what a command reads and writes. Nil files are /dev/null.
 type Streams struct {
@@ -109,10 +114,11 @@ func Find(stateDir string, id types.NamespacedName, name string) (*Container, er
 	}
 	// Its number is its own as long as it is the pause process's child.
 	pid := rep.Containers[i].Pid
-	if s, err := readStat(pid); err != nil || s.parent != rep.process.Pid || s.dead() {
+	s, err := readStat(pid)
+	if err != nil || s.parent != rep.process.Pid || s.dead() {
 		return nil, fmt.Errorf("container %s of Pod %s has just ended: try again", spec.Name, id)
 	}
-	return &Container{p, spec, pid, dir}, nil
+	return &Container{p, spec, process{pid, s.start}, dir}, nil
 }
 
 // Run runs a command inside the container: in its namespaces and its root, with its
@@ -130,10 +136,12 @@ func (c *Container) Run(ctx context.Context, args []string, s Streams) (int, err
 	cmd := &exec.Cmd{Args: args, Env: env}
 	s.give(cmd)
 	// A terminal controls the session that it is the first of.
-	if inodeOf(fmt.Sprintf("/proc/%d/ns/pid", c.pid)) != inodeOf("/proc/self/ns/pid") {
-		w.init = c.pid
+	if inodeOf(fmt.Sprintf("/proc/%d/ns/pid", c.process.Pid)) != inodeOf("/proc/self/ns/pid") {
+		w.init = c.process.Pid
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: s.Terminal, Pdeathsig: w.deathSignal()}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	done := make(chan error, 1)
 	go func() {
 		// The thread is in the container's namespaces for good, and ends with the
@@ -141,7 +149,7 @@ func (c *Container) Run(ctx context.Context, args []string, s Streams) (int, err
 		runtime.LockOSThread()
 		done <- c.run(ctx, w, cmd)
 	}()
-	err = <-done
+	err = c.await(done, cancel)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		status, _ := exit.Sys().(syscall.WaitStatus)
@@ -153,14 +161,31 @@ func (c *Container) Run(ctx context.Context, args []string, s Streams) (int, err
 	return 0, err
 }
 
+// await waits for a command, and ends it with the container.
+func (c *Container) await(done <-chan error, end func()) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			if !c.process.alive() {
+				end()
+			}
+		}
+	}
+}
+
 func (c *Container) run(ctx context.Context, w *world, cmd *exec.Cmd) error {
-	if err := joinContainer(c.pid); err != nil {
+	if err := joinContainer(c.process.Pid); err != nil {
 		return err
 	}
 	if err := w.start(c.spec, cmd, false); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	// Until Wait has returned, the number is the command's own.
+	stop := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	defer stop()
 	return cmd.Wait()
 }

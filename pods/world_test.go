@@ -382,3 +382,24 @@ func TestHostNetwork(t *testing.T) {
 	}
 	ask(t, "tcp", "10.244.0.2:8080", "x\n")
 }
+
+// A command inside a container ends with it, and so does what it leaves behind.
+func TestCommandsEndWithTheContainer(t *testing.T) {
+	l := newLab(t)
+	l.sync(several("p", corev1.Container{Name: "c"}))
+	c, err := Find(l.cfg.StateDir, types.NamespacedName{Namespace: "default", Name: "p"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan int, 1)
+	go func() {
+		code, _ := c.Run(t.Context(), []string{"sh", "-c", "setsid sleep 7654321 & exec sleep 7654322"}, Streams{})
+		ended <- code
+	}()
+	poll(t, "the commands", func() bool { return len(strings.Fields(sh(t, "pgrep -f 'sleep 765432[12]' || true"))) >= 2 })
+	l.sync()
+	if code := <-ended; code != 128+int(unix.SIGKILL) {
+		t.Errorf("status %d", code)
+	}
+	poll(t, "their end", func() bool { return sh(t, "pgrep -f 'sleep 765432[12]' || true") == "" })
+}
