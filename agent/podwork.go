@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -174,24 +173,17 @@ func (t *turn) make(ctx context.Context, tasks []pods.Task) {
 func (t *turn) markDeleted(ctx context.Context, tasks []pods.Task) map[types.NamespacedName]*corev1.Pod {
 	out := map[types.NamespacedName]*corev1.Pod{}
 	for _, task := range tasks {
-		err := t.setting.Pods.Change(ctx, task.Name, func(p *corev1.Pod) bool {
-			fresh := p.DeletionTimestamp == nil
-			if fresh {
-				now := metav1.NewTime(t.now.Truncate(time.Second))
-				p.DeletionTimestamp = &now
-			}
-			return fresh
-		})
-		if err != nil {
+		mark := func(p *corev1.Pod) bool { return pods.MarkDeleted(p, t.now) }
+		if err := t.setting.Pods.Change(ctx, task.Name, mark); err != nil {
 			t.fail(fmt.Errorf("%s: %w", task, err))
 			continue
 		}
 		p := task.Seen.Pod.DeepCopy()
-		now := metav1.NewTime(t.now.Truncate(time.Second))
-		p.DeletionTimestamp = &now
+		mark(p)
 		out[task.Name] = p
 		task.Seen.Pod = p
 		t.work.end = append(t.work.end, task.Seen)
+		t.lookAgain(task.Seen.Deadline())
 		t.report.PodsEnded++
 	}
 	return out

@@ -149,6 +149,8 @@ func decide(want *corev1.Pod, l live, fits bool) (action, string) {
 		return replace, "its state file is lost"
 	case l.pod == nil:
 		return create, "missing"
+	case l.pod.DeletionTimestamp != nil:
+		return replace, "it was deleted"
 	case !sameSpec(want, l.pod):
 		return replace, "its spec changed, and a Pod is never changed in place"
 	case l.held && l.astray:

@@ -164,7 +164,7 @@ func (c *creation) add(p *corev1.Pod) {
 	it := item{pod: p, live: l}
 	it.action, it.reason = decide(p, l, c.runtime.cfg.Net.Fits(l.net))
 	if it.action == keep || it.action == relabel {
-		c.warnEnded(p, l.report)
+		c.problems = append(c.problems, failings(p, l.report)...)
 	}
 	c.items = append(c.items, it)
 	if inHostNetwork(p) {
@@ -174,22 +174,24 @@ func (c *creation) add(p *corev1.Pod) {
 	c.requests = append(c.requests, c.runtime.request(p, it.action == replace))
 }
 
-// warnEnded names the containers that have failed, keep failing, or are not
+// failings names the containers that have failed, keep failing, or are not
 // found ready. How often is left out: what is told stays the same meanwhile.
-func (c *creation) warnEnded(p *corev1.Pod, rep report) {
+func failings(p *corev1.Pod, rep report) []cluster.Problem {
+	var out []cluster.Problem
 	for _, r := range rep.Containers {
 		field := containerField(p, r.Name)
 		switch {
 		case r.crashing():
-			c.problem(p, field, fmt.Sprintf("container %s keeps ending (%s) and is started again after a wait; see toyproxy logs --previous", r.Name, r.end().why()), true)
+			out = append(out, problem(p, field, fmt.Sprintf("container %s keeps ending (%s) and is started again after a wait; see toyproxy logs --previous", r.Name, r.end().why()), true))
 		case r.failed() && (r.Reason == reasonStartError || r.Reason == reasonConfig):
-			c.problem(p, field, fmt.Sprintf("container %s was not started (%s)", r.Name, r.why()), true)
+			out = append(out, problem(p, field, fmt.Sprintf("container %s was not started (%s)", r.Name, r.why()), true))
 		case r.failed():
-			c.problem(p, field, fmt.Sprintf("container %s has failed (%s), and restartPolicy %s does not start it again", r.Name, r.why(), p.Spec.RestartPolicy), true)
+			out = append(out, problem(p, field, fmt.Sprintf("container %s has failed (%s), and restartPolicy %s does not start it again", r.Name, r.why(), p.Spec.RestartPolicy), true))
 		case r.GaveUp:
-			c.problem(p, field, fmt.Sprintf("container %s is not ready (%s)", r.Name, r.Unready), true)
+			out = append(out, problem(p, field, fmt.Sprintf("container %s is not ready (%s)", r.Name, r.Unready), true))
 		}
 	}
+	return out
 }
 
 // containerField is where a container stands in its Pod.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -44,13 +45,20 @@ type Seen struct {
 // Ending tells whether the Pod has been deleted, and still lives.
 func (s Seen) Ending() bool { return s.Pod != nil && s.Pod.DeletionTimestamp != nil }
 
-// Deadline is when a Pod that is ending is killed.
-func (s Seen) Deadline() time.Time {
-	limit := s.Pod.DeletionTimestamp.Add(grace(s.Pod))
-	if g := s.Pod.DeletionGracePeriodSeconds; g != nil {
-		limit = s.Pod.DeletionTimestamp.Add(time.Duration(*g) * time.Second)
+// Deadline is when a Pod that is ending is killed: a while after the end of its
+// grace, which its own pause process sees to. See MarkDeleted.
+func (s Seen) Deadline() time.Time { return s.Pod.DeletionTimestamp.Add(pauseGrace) }
+
+// MarkDeleted marks a Pod as deleted at a time, as the API does: with the time at
+// which its grace is over. It tells whether the Pod was not marked before.
+func MarkDeleted(p *corev1.Pod, now time.Time) bool {
+	if p.DeletionTimestamp != nil {
+		return false
 	}
-	return limit.Add(pauseGrace)
+	g := grace(p)
+	seconds, at := int64(g/time.Second), metav1.NewTime(now.Add(g).Truncate(time.Second))
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &seconds
+	return true
 }
 
 // Survey returns what there is of the node's Pods, by namespace and name. Damaged
@@ -165,6 +173,9 @@ func (w *Work) compare(s Seen, want *corev1.Pod) {
 	case !sameMeta(want, s.Pod):
 		t.Reason = "its metadata changed"
 		w.Relabel = append(w.Relabel, t)
+	}
+	if s.State == Living && !s.Ending() {
+		w.Problems = append(w.Problems, failings(want, s.live.report)...)
 	}
 }
 

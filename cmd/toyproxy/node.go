@@ -308,6 +308,9 @@ func lockNode(ctx context.Context, sc scope) (*state.Node, error) {
 	if !errors.As(err, &held) || ctx.Err() != nil {
 		return node, err
 	}
+	if keeps(held.Holder) && !keeps(holder) {
+		return nil, &keptError{held.Holder}
+	}
 	progress(fmt.Sprintf("%v (waiting for at most %s)", held, lockWait))
 	return state.Lock(ctx, path, dir, holder)
 }
