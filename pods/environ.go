@@ -101,37 +101,28 @@ func (e *environment) value(p *corev1.Pod, v corev1.EnvVar, objs objects) (strin
 
 // field is a value of the downward API.
 func field(p *corev1.Pod, path string) string {
-	switch path {
-	case "metadata.name":
-		return p.Name
-	case "metadata.namespace":
-		return p.Namespace
-	case "metadata.uid":
-		return string(p.UID)
-	case "metadata.labels":
-		return pairs(p.Labels)
-	case "metadata.annotations":
-		return pairs(p.Annotations)
-	case "spec.nodeName":
-		return p.Spec.NodeName
-	case "spec.serviceAccountName":
-		return p.Spec.ServiceAccountName
-	case "status.hostIP":
-		return p.Status.HostIP
-	case "status.podIP":
-		return p.Status.PodIP
-	case "status.hostIPs":
-		var ips []string
-		for _, ip := range p.Status.HostIPs {
-			ips = append(ips, ip.IP)
-		}
-		return strings.Join(ips, ",")
-	case "status.podIPs":
-		var ips []string
-		for _, ip := range p.Status.PodIPs {
-			ips = append(ips, ip.IP)
-		}
-		return strings.Join(ips, ",")
+	hosts, own := make([]string, 0, len(p.Status.HostIPs)), make([]string, 0, len(p.Status.PodIPs))
+	for _, ip := range p.Status.HostIPs {
+		hosts = append(hosts, ip.IP)
+	}
+	for _, ip := range p.Status.PodIPs {
+		own = append(own, ip.IP)
+	}
+	value, known := map[string]string{
+		"metadata.name":           p.Name,
+		"metadata.namespace":      p.Namespace,
+		"metadata.uid":            string(p.UID),
+		"metadata.labels":         pairs(p.Labels),
+		"metadata.annotations":    pairs(p.Annotations),
+		"spec.nodeName":           p.Spec.NodeName,
+		"spec.serviceAccountName": p.Spec.ServiceAccountName,
+		"status.hostIP":           p.Status.HostIP,
+		"status.hostIPs":          strings.Join(hosts, ","),
+		"status.podIP":            p.Status.PodIP,
+		"status.podIPs":           strings.Join(own, ","),
+	}[path]
+	if known {
+		return value
 	}
 	// What is left: metadata.labels['KEY'] and metadata.annotations['KEY'].
 	name, entry, _ := strings.Cut(strings.TrimSuffix(path, "']"), "['")

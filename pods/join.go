@@ -22,33 +22,24 @@ const InitName = "pause-init"
 // are among that process's.
 func joinContainer(pid int) error {
 	// All are opened before any is joined: /proc may be another one afterwards.
-	// The mount namespace comes last, and brings the process's root with it.
-	kinds := []string{"net", "uts", "ipc", "pid", "mnt"}
-	files := make([]*os.File, 0, len(kinds))
+	files, err := openNamespaces(pid)
 	defer func() {
 		for _, f := range files {
 			f.Close()
 		}
 	}()
-	for _, kind := range kinds {
-		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
-		if errors.Is(err, fs.ErrNotExist) && kind == "uts" || errors.Is(err, fs.ErrNotExist) && kind == "ipc" {
-			continue // the kernel has none of this kind
-		}
-		if err != nil {
-			return fmt.Errorf("namespaces of process %d: %w", pid, err)
-		}
-		files = append(files, f)
+	if err != nil {
+		return err
 	}
 	root, err := os.Open(fmt.Sprintf("/proc/%d/root", pid))
 	if err != nil {
 		return fmt.Errorf("root of process %d: %w", pid, err)
 	}
-	files = append(files, root)
+	defer root.Close()
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("a root of the thread's own: %w", err)
 	}
-	for _, f := range files[:len(files)-1] {
+	for _, f := range files {
 		if err := unix.Setns(int(f.Fd()), 0); err != nil {
 			return fmt.Errorf("entering %s: %w", f.Name(), err)
 		}
@@ -57,6 +48,22 @@ func joinContainer(pid int) error {
 		return fmt.Errorf("entering %s: %w", root.Name(), err)
 	}
 	return nil
+}
+
+// openNamespaces opens the namespaces of a process, of the kinds that this kernel
+// has, the mount namespace last. What it has opened is returned with an error too.
+func openNamespaces(pid int) (files []*os.File, err error) {
+	for _, kind := range []string{"net", "uts", "ipc", "pid", "mnt"} {
+		if _, err := os.Stat("/proc/self/ns/" + kind); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+		if err != nil {
+			return files, fmt.Errorf("namespaces of process %d: %w", pid, err)
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 // startInit starts the first process of the Pod's process namespace, which also

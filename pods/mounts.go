@@ -275,11 +275,9 @@ func (b *rootBuilder) attachOne(m source) error {
 // point makes the mount point of a source, if need be and if the place is the
 // container's own.
 func (b *rootBuilder) point(m source) error {
-	if !m.volume && !m.dir { // a link in /etc mostly leads to /run, which is not the node's
-		if st, err := os.Lstat(m.target); err == nil && st.Mode()&fs.ModeSymlink != 0 && b.mayMake(filepath.Dir(m.target)) == nil {
-			if err := os.Remove(m.target); err != nil {
-				return fmt.Errorf("link in its place: %w", err)
-			}
+	if !m.volume && !m.dir {
+		if err := b.unlink(m.target); err != nil {
+			return err
 		}
 	}
 	st, err := os.Stat(m.target)
@@ -297,10 +295,28 @@ func (b *rootBuilder) point(m source) error {
 	if m.dir {
 		return os.MkdirAll(m.target, 0o755)
 	}
-	if err := os.MkdirAll(filepath.Dir(m.target), 0o755); err != nil {
+	return makeFile(m.target)
+}
+
+// unlink removes a link in the place of a file in /etc, if that is the container's
+// own: mostly it leads to /run, which is another one than the node's.
+func (b *rootBuilder) unlink(path string) error {
+	st, err := os.Lstat(path)
+	if err != nil || st.Mode()&fs.ModeSymlink == 0 || b.mayMake(filepath.Dir(path)) != nil {
+		return nil
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("link in its place: %w", err)
+	}
+	return nil
+}
+
+// makeFile makes an empty file, and the directories above it.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(m.target, os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func checkHostPath(spec *corev1.HostPathVolumeSource) error {
 		case corev1.HostPathDirectoryOrCreate:
 			return os.MkdirAll(spec.Path, 0o755)
 		case corev1.HostPathFileOrCreate:
-			f, err := os.OpenFile(spec.Path, os.O_CREATE|os.O_WRONLY, 0o644)
+			f, err := os.OpenFile(spec.Path, os.O_CREATE|os.O_WRONLY, 0o644) // in a directory that is there
 			if err != nil {
 				return err
 			}
