@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -37,7 +38,9 @@ func (p *pass) daemonSet(d *appsv1.DaemonSet) {
 	}
 	m := &daemon{p: p, d: d, ref: ref, q: p.queue(ref), runs: runs}
 	m.members = p.claim(claim{owner: ref, ref: ownerOf(cluster.DaemonSet, d), namespace: d.Namespace, selector: sel, fits: p.here})
-	slices.SortFunc(m.living, func(a, b *corev1.Pod) int { return born(a).Compare(born(b)) })
+	slices.SortFunc(m.living, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(rankPhase(b), rankPhase(a)), born(a).Compare(born(b)))
+	})
 	m.q.saw(m.members)
 	m.history = p.history(ref, d, &d.Spec.Template, d.Status.CollisionCount)
 	m.clear()
@@ -104,7 +107,8 @@ func (m *daemon) surge(now, old []*corev1.Pod) {
 	}
 }
 
-// split tells the Pods of the template from those of older ones, oldest first.
+// split tells the Pods of the template from those of older ones; those that run come
+// first, then the oldest.
 func (m *daemon) split() (now, old []*corev1.Pod) {
 	for _, pod := range m.living {
 		if m.updated(pod) {
@@ -154,16 +158,17 @@ func (m *daemon) finish() {
 	for _, pod := range m.living {
 		used[pod.Labels[appsv1.ControllerRevisionHashLabelKey]] = true
 	}
-	switch {
-	case !m.runs:
-		status.NumberMisscheduled = flag(len(m.living) > 0)
-	default:
+	// The node counts as what its first Pod is: during a surge that is the old one.
+	first := m.living[:min(1, len(m.living))]
+	if m.runs {
 		status.DesiredNumberScheduled = 1
-		status.CurrentNumberScheduled = flag(len(m.living) > 0)
-		status.NumberReady = flag(slices.ContainsFunc(m.living, ready))
-		status.NumberAvailable = flag(slices.ContainsFunc(m.living, m.available))
-		status.UpdatedNumberScheduled = flag(slices.ContainsFunc(m.living, m.updated))
+		status.CurrentNumberScheduled = flag(len(first) > 0)
+		status.NumberReady = flag(slices.ContainsFunc(first, ready))
+		status.NumberAvailable = flag(slices.ContainsFunc(first, m.available))
+		status.UpdatedNumberScheduled = flag(slices.ContainsFunc(first, m.updated))
 		status.NumberUnavailable = 1 - status.NumberAvailable
+	} else {
+		status.NumberMisscheduled = flag(len(first) > 0)
 	}
 	m.forget(m.d.Spec.RevisionHistoryLimit, used)
 	if !same(&m.d.Status, status) {

@@ -57,9 +57,10 @@ func (p *pass) deployment(d *appsv1.Deployment) {
 	default:
 		r.roll()
 	}
+	vacant := r.vacant()
 	for _, s := range r.sets {
 		if s.op != Delete {
-			p.fill(s, r.q)
+			vacant -= p.fill(s, r.q, vacant)
 		}
 		p.settle(s, ref)
 	}
@@ -71,6 +72,17 @@ func (r *rollout) keepSets() {
 	for _, rs := range r.p.sets[UID(cluster.Deployment, r.d)] {
 		r.p.owners[UID(cluster.ReplicaSet, rs)] = true
 	}
+}
+
+// vacant is how many Pods may be made now. The sizes of the sets keep within the
+// bounds, but where MaxActions has held back the end of Pods, those come first.
+func (r *rollout) vacant() int {
+	sizes, living := int32(0), int32(0)
+	for _, s := range r.sets {
+		sizes += s.size()
+		living += s.replicas
+	}
+	return int(max(0, max(r.want+r.surge, sizes)-living))
 }
 
 // findSets collects the ReplicaSets: its own, released when they match no longer,

@@ -66,7 +66,7 @@ func (p *pass) bareSet(rs *appsv1.ReplicaSet) {
 	s := &set{ReplicaSet: rs}
 	q := p.queue(s.ref())
 	if p.join(s, q.owner) {
-		p.fill(s, q)
+		p.fill(s, q, int(s.size()))
 		p.settle(s, q.owner)
 	}
 }
@@ -110,27 +110,30 @@ func parsed(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// fill makes the Pods that a set lacks and ends those it has too many.
-func (p *pass) fill(s *set, q *queue) {
+// fill makes the Pods that a set lacks, most at the most, and ends those it has too
+// many. It returns how many it makes.
+func (p *pass) fill(s *set, q *queue, most int) int {
 	q.saw(s.members)
 	for _, pod := range s.lost {
 		p.act(Delete, pod, q.owner, lostReason(pod))
 	}
 	want, have := int(s.size()), len(s.living)
 	if want == have {
-		return
+		return 0
 	}
 	reason := fmt.Sprintf("%s has %d of %d replicas", s.ref(), have, want)
-	for range want - have {
+	for range min(want-have, most) {
 		pod := p.newPod(ownerOf(cluster.ReplicaSet, s), s.Namespace, s.Name+"-", &s.Spec.Template)
 		q.do(Create, pod, reason, Event{Object: s.ref(), Reason: "SuccessfulCreate", Message: "Created pod: " + pod.Name})
 	}
-	if have <= want {
-		return
+	if have < want {
+		p.res.Bounded = p.res.Bounded || most < want-have
+		return min(want-have, most)
 	}
 	for _, pod := range firstToGo(s.living)[:have-want] {
 		q.do(Delete, pod, reason, Event{Object: s.ref(), Reason: "SuccessfulDelete", Message: "Deleted pod: " + pod.Name})
 	}
+	return 0
 }
 
 // lostReason says why a Pod that has ended is cleared away.

@@ -80,16 +80,16 @@ func (p *pair) editDeployment(edit func(*appsv1.Deployment)) {
 	edit(d)
 	d.Generation++
 	p.ours.put(d)
-	ctx := context.Background()
 	api := p.kube.client.AppsV1().Deployments(namespace)
-	theirs, err := api.Get(ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	edit(theirs)
-	if _, err := api.Update(ctx, theirs, metav1.UpdateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.kube.edit(func(ctx context.Context) error {
+		theirs, err := api.Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		edit(theirs)
+		_, err = api.Update(ctx, theirs, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 func to(version string) func(*appsv1.Deployment) {

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +26,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
@@ -142,7 +145,8 @@ func (k *kubernetes) born(action clienttesting.Action) (bool, runtime.Object, er
 	return false, nil, nil
 }
 
-// updated keeps spec and status apart, and counts generations, as an API server does.
+// updated refuses changes of an older version, keeps spec and status apart, and
+// counts generations, as an API server does.
 func (k *kubernetes) updated(action clienttesting.Action) (bool, runtime.Object, error) {
 	update := action.(clienttesting.UpdateAction)
 	next := update.GetObject()
@@ -153,6 +157,9 @@ func (k *kubernetes) updated(action clienttesting.Action) (bool, runtime.Object,
 	old, err := k.client.Tracker().Get(update.GetResource(), m.GetNamespace(), m.GetName())
 	if err != nil {
 		return false, nil, nil
+	}
+	if was, err := meta.Accessor(old); err == nil && was.GetResourceVersion() != m.GetResourceVersion() {
+		return true, nil, apierrors.NewConflict(update.GetResource().GroupResource(), m.GetName(), errors.New("the object has changed since"))
 	}
 	if update.GetSubresource() == "status" {
 		keepRest(old.DeepCopyObject(), next)
@@ -215,6 +222,15 @@ func specOf(obj runtime.Object) any {
 		return obj.Spec
 	}
 	return nil
+}
+
+// edit repeats a change until nobody comes between.
+func (k *kubernetes) edit(change func(context.Context) error) {
+	k.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return change(context.Background()) })
+	if err != nil {
+		k.t.Fatal(err)
+	}
 }
 
 // state lists everything there is.
