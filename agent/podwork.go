@@ -85,6 +85,9 @@ func (t *turn) podsAsBefore() bool {
 	}
 	t.living, t.work.ours, t.report.Rolling = m.living, m.ours, m.rolling
 	t.problems = append(t.problems, m.problems...)
+	if at := t.loop.again; !at.IsZero() {
+		t.lookAgain(at)
+	}
 	return true
 }
 
