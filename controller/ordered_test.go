@@ -275,8 +275,17 @@ func TestRevisions(t *testing.T) {
 // TestVolumeClaimsAreRefused: no Pod is made that would lose what it is to keep.
 func TestVolumeClaimsAreRefused(t *testing.T) {
 	w := newWorld(t)
-	w.put(stateful("db", 2, func(s *appsv1.StatefulSet) {
+	claims := func(s *appsv1.StatefulSet) {
 		s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	}
+	w.put(stateful("db", 2, claims))
+	w.settle()
+	if n := len(w.living()); n != 2 {
+		t.Errorf("%d Pods with a claim that nobody mounts, want 2", n)
+	}
+	w = newWorld(t)
+	w.put(stateful("db", 2, claims, func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
 	}))
 	res := w.pass()
 	if len(res.Problems) != 1 || res.Problems[0].Field != "spec.volumeClaimTemplates" || len(res.Actions) != 0 {

@@ -40,9 +40,9 @@ func (p *pass) statefulSet(s *appsv1.StatefulSet) {
 	if !ok {
 		return
 	}
-	if len(s.Spec.VolumeClaimTemplates) > 0 {
-		p.refuse(ref, "spec.volumeClaimTemplates", "there are no PersistentVolumes here, and data that is to outlive a Pod is not given to one that loses it: "+
-			"the StatefulSet is left out; name a volume of kind hostPath or emptyDir in spec.template.spec.volumes instead")
+	if claim := mountedClaim(s); claim != "" {
+		p.refuse(ref, "spec.volumeClaimTemplates", fmt.Sprintf("%q is mounted by a container, and there are no PersistentVolumes here: "+
+			"the StatefulSet is left out, as its Pods would lose what they are to keep; name %q as a hostPath or an emptyDir in spec.template.spec.volumes instead", claim, claim))
 		return
 	}
 	o := &ordered{p: p, s: s, ref: ref, q: p.queue(ref), inOrder: s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement}
@@ -57,6 +57,19 @@ func (p *pass) statefulSet(s *appsv1.StatefulSet) {
 		o.renew()
 	}
 	o.finish(m)
+}
+
+// mountedClaim names the first volume claim that a container mounts, if any.
+func mountedClaim(s *appsv1.StatefulSet) string {
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		mounts := func(c corev1.Container) bool {
+			return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == claim.Name })
+		}
+		if spec := s.Spec.Template.Spec; slices.ContainsFunc(spec.Containers, mounts) || slices.ContainsFunc(spec.InitContainers, mounts) {
+			return claim.Name
+		}
+	}
+	return ""
 }
 
 // fits: an orphan may be taken in only under a name of the set.
