@@ -78,7 +78,7 @@ func TestFailingLivenessProbeRestarts(t *testing.T) {
 	for _, want := range []string{
 		"Normal Started container main: it runs",
 		"Warning Unhealthy container main: liveness probe: exit status 7: it is stuck",
-		"Normal Killing container main: it is ended: its liveness probe: exit status 7: it is stuck failed 1 times",
+		"Normal Killing container main: it is ended: its liveness probe failed, 1 in a row: exit status 7: it is stuck",
 	} {
 		if !slices.Contains(told, want) {
 			t.Errorf("events: %s, %v; want %q", strings.Join(told, "; "), err, want)

@@ -202,7 +202,7 @@ func (s *supervisor) answer(u *unit, p *probe, o outcome, message string, now ti
 		s.note(u, true, "Unhealthy", "%s", p.told())
 	}
 	if p.kind != readiness && p.gaveUp() && u.stop == nil {
-		s.note(u, false, "Killing", "it is ended: its %s failed %d times", p.told(), p.count)
+		s.note(u, false, "Killing", "it is ended: its %s probe failed, %d in a row: %s", p.kind, p.count, p.message)
 		u.end(now.Add(p.grace(s.grace)))
 	}
 }
