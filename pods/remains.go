@@ -3,6 +3,7 @@ package pods
 import (
 	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,9 +39,16 @@ func (p *place) close(kill bool) {
 	if !kill {
 		return
 	}
-	_ = each(func(s stat) {
-		if !s.dead() && inodeOf(fmt.Sprintf("/proc/%d/ns/mnt", s.pid)) == p.inode {
+	names, err := readNames("/proc")
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		// Most processes are others', and are to cost no more than this.
+		if pid, err := strconv.Atoi(name); err != nil || inodeOf("/proc/"+name+"/ns/mnt") != p.inode {
+			continue
+		} else if s, err := readStat(pid); err == nil && inodeOf("/proc/"+name+"/ns/mnt") == p.inode {
 			_ = (process{s.pid, s.start}).signal(unix.SIGKILL)
 		}
-	})
+	}
 }
