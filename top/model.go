@@ -4,16 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/lipgloss"
 )
 
-// Model is the table in a terminal.
+// Model is the table on a screen. It is a value: what happens to it gives another.
 type Model struct {
-	// next takes the next sample, and gives it, or the error that it failed with, as a
-	// message.
-	next func() tea.Msg
 	// title says what node it is.
 	title string
 
@@ -27,64 +21,54 @@ type Model struct {
 	filtering, endpoints, frozen, help bool
 	// first is the first line shown.
 	first int
-	err   error
+	// Over says that the reader wants to leave.
+	Over bool
 }
 
-// New returns a table without a sample. Next takes one: it waits for an interval, and
-// returns a Sample, or an error.
-func New(title string, order Order, next func() (Sample, error)) Model {
-	return Model{title: title, order: order, width: 80, height: 24, next: func() tea.Msg {
-		s, err := next()
-		if err != nil {
-			return err
-		}
-		return s
-	}}
+// New returns a table without a sample.
+func New(title string, order Order, filter string) Model {
+	return Model{title: title, order: order, filter: filter, width: 80, height: 24}
 }
 
-// Err is the error that the last sample failed with.
-func (m Model) Err() error { return m.err }
-
-// Init implements tea.Model: it takes the first sample.
-func (m Model) Init() tea.Cmd { return m.next }
-
-// Update implements tea.Model.
-func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case Sample:
-		if !m.frozen {
-			m.sample, m.rows = msg, Rows(msg)
-		}
-		return m, m.next
-	case error:
-		m.err = msg
-		return m, tea.Quit
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-	case tea.KeyMsg:
-		if m.filtering {
-			return m.typed(msg), nil
-		}
-		return m.pressed(msg)
+// Show shows a sample, unless the table is frozen.
+func (m Model) Show(s Sample) Model {
+	if !m.frozen {
+		m.sample, m.rows = s, Rows(s)
 	}
-	return m, nil
+	return m
+}
+
+// Resize says how large the screen is, in letters and lines.
+func (m Model) Resize(width, height int) Model {
+	m.width, m.height = max(width, 1), max(height, 1)
+	return m
+}
+
+// Press takes a key, by its name or letter as Keys has it.
+func (m Model) Press(key string) Model {
+	if m.filtering {
+		return m.typed(key)
+	}
+	return m.pressed(key)
 }
 
 // typed takes a key of the filter.
-func (m Model) typed(key tea.KeyMsg) Model {
-	switch key.Type {
-	case tea.KeyEnter:
+func (m Model) typed(key string) Model {
+	m.first = 0
+	switch key {
+	case "enter":
 		m.filtering = false
-	case tea.KeyEsc, tea.KeyCtrlC:
+	case "esc", "ctrl+c":
 		m.filtering, m.filter = false, ""
-	case tea.KeyBackspace:
+	case "backspace":
 		if r := []rune(m.filter); len(r) > 0 {
 			m.filter = string(r[:len(r)-1])
 		}
-	case tea.KeyRunes, tea.KeySpace:
-		m.filter += printable(string(key.Runes))
+	default:
+		if len([]rune(key)) == 1 {
+			m.filter += key
+		}
 	}
-	m.first = 0
 	return m
 }
 
@@ -94,14 +78,14 @@ func orders() map[string]Order {
 }
 
 // pressed takes a key of the table.
-func (m Model) pressed(key tea.KeyMsg) (tea.Model, tea.Cmd) {
-	if o, ok := orders()[key.String()]; ok {
+func (m Model) pressed(key string) Model {
+	if o, ok := orders()[key]; ok {
 		m.order, m.first = o, 0
-		return m, nil
+		return m
 	}
-	switch key.String() {
+	switch key {
 	case "q", "ctrl+c":
-		return m, tea.Quit
+		m.Over = true
 	case "/":
 		m.filtering = true
 	case "esc":
@@ -113,9 +97,9 @@ func (m Model) pressed(key tea.KeyMsg) (tea.Model, tea.Cmd) {
 	case "?", "h":
 		m.help = !m.help
 	default:
-		m.first = max(0, m.first+m.scrolled(key.String()))
+		m.first = max(0, m.first+m.scrolled(key))
 	}
-	return m, nil
+	return m
 }
 
 // scrolled is by how many lines a key scrolls.
@@ -156,23 +140,44 @@ e          a line for each endpoint
 p, space   freeze, and go on
 q          quit`
 
-// View implements tea.Model.
-func (m Model) View() string {
-	bold, dim := lipgloss.NewStyle().Bold(true), lipgloss.NewStyle().Faint(true)
+// Emphasis is how a line of the screen is to be shown.
+type Emphasis uint8
+
+// The kinds of emphasis.
+const (
+	Plain Emphasis = iota
+	Bold
+	Faint
+)
+
+// Line is a line of the screen, not longer than it is wide.
+type Line struct {
+	Text string
+	Emphasis
+}
+
+// View returns what the screen shows: not more lines than it has, but for one of less
+// than five.
+func (m Model) View() []Line {
+	var lines []Line
 	if m.help {
-		return longHelp + "\n"
+		for l := range strings.SplitSeq(longHelp, "\n") {
+			lines = append(lines, Line{cut(l, m.width), Plain})
+		}
+		return lines[:min(len(lines), m.height)]
 	}
 	rows := Filter(slices.Clone(m.rows), m.filter)
 	Sort(rows, m.order)
 	table := m.table(rows)
 	first := min(m.first, max(0, len(table)-1-m.room()))
-	body := table[1+first : min(len(table), 1+first+m.room())]
-	lines := []string{bold.Render(cut(m.summary(rows), m.width)), cut(m.state(), m.width), bold.Render(table[0])}
-	lines = append(lines, body...)
-	for len(lines) < m.height-1 {
-		lines = append(lines, "")
+	lines = append(lines, Line{cut(m.summary(rows), m.width), Bold}, Line{cut(m.state(), m.width), Plain}, Line{table[0], Bold})
+	for _, l := range table[1+first : min(len(table), 1+first+m.room())] {
+		lines = append(lines, Line{l, Plain})
 	}
-	return strings.Join(append(lines, dim.Render(cut(keys, m.width))), "\n")
+	for len(lines) < m.height-1 {
+		lines = append(lines, Line{})
+	}
+	return append(lines, Line{cut(keys, m.width), Faint})
 }
 
 // table lays out header and rows.

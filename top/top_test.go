@@ -1,13 +1,11 @@
 package top
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -89,33 +87,30 @@ func TestVolume(t *testing.T) {
 	}
 }
 
-// screen is a model after messages, as a reader sees it.
-func screen(t *testing.T, msgs ...tea.Msg) (Model, string) {
-	t.Helper()
-	var m tea.Model = New("toyproxy top n1", ByConnections, func() (Sample, error) { return sample(), nil })
-	for _, msg := range msgs {
-		m, _ = m.Update(msg)
+// screen is a model of a size with a sample after keys, as a reader sees it.
+func screen(width, height int, sent string) (Model, string) {
+	m := New("toyproxy top n1", ByConnections, "").Resize(width, height).Show(sample())
+	for _, key := range Keys([]byte(sent)) {
+		m = m.Press(key)
 	}
-	return m.(Model), m.View()
+	return m, viewed(m)
 }
 
-// keysOf makes messages of keys: each a letter, or a name in angle brackets.
-func keysOf(text string) (out []tea.Msg) {
-	names := map[string]tea.KeyType{"enter": tea.KeyEnter, "esc": tea.KeyEsc, "backspace": tea.KeyBackspace, "down": tea.KeyDown, "up": tea.KeyUp,
-		"pgdown": tea.KeyPgDown, "home": tea.KeyHome}
-	for text != "" {
-		if rest, ok := strings.CutPrefix(text, "<"); ok {
-			name, after, _ := strings.Cut(rest, ">")
-			out, text = append(out, tea.KeyMsg{Type: names[name]}), after
-			continue
-		}
-		out, text = append(out, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(text[:1])}), text[1:]
+func viewed(m Model) string {
+	var lines []string
+	for _, l := range m.View() {
+		lines = append(lines, l.Text)
 	}
-	return out
+	return strings.Join(lines, "\n")
 }
+
+// What terminals send.
+const (
+	up, down, pageDown, home, escape = "\x1b[A", "\x1b[B", "\x1b[6~", "\x1b[H", "\x1b"
+	enter, backspace, end, control   = "\r", "\x7f", "\x1b[4~", "\x03"
+)
 
 func TestModel(t *testing.T) {
-	wide := tea.WindowSizeMsg{Width: 140, Height: 24}
 	for _, tc := range []struct {
 		name, keys string
 		has, not   []string
@@ -126,15 +121,15 @@ func TestModel(t *testing.T) {
 		{"endpoints", "e", []string{"10.244.0.5:8080 default/web-1", "███████ 33%"}, nil},
 		{"endpoints and back", "ee", nil, []string{"10.244.0.5:8080 default/web-1"}},
 		{"filter being typed", "/web", []string{"filter: web▏", "1 Service ports", "default/web:http"}, []string{"default/api"}},
-		{"filter in force", "/apx<backspace>i<enter>", []string{"filter: api", "default/api"}, []string{"▏", "default/web"}},
+		{"filter in force", "/apx" + backspace + "i" + enter, []string{"filter: api", "default/api"}, []string{"▏", "default/web"}},
 		{"q in a filter is a letter", "/q", []string{"filter: q▏"}, []string{"default/"}},
-		{"filter taken away", "/web<enter><esc>", []string{"default/api", "default/web"}, []string{"filter:"}},
+		{"filter taken away", "/web" + enter + escape, []string{"default/api", "default/web"}, []string{"filter:"}},
 		{"frozen", "p", []string{"frozen"}, nil},
 		{"help", "?", []string{"bytes from clients"}, []string{"default/web"}},
 		{"help and back", "??", []string{"default/web"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, got := screen(t, append([]tea.Msg{wide, sample()}, keysOf(tc.keys)...)...)
+			_, got := screen(140, 24, tc.keys)
 			for _, text := range tc.has {
 				if !strings.Contains(got, text) {
 					t.Errorf("no %q in\n%s", text, got)
@@ -152,15 +147,15 @@ func TestModel(t *testing.T) {
 // TestScreenFits: whatever its size, no line is longer and there are not more lines
 // than the screen has; scrolling ends at both ends.
 func TestScreenFits(t *testing.T) {
-	for _, size := range []tea.WindowSizeMsg{{Width: 20, Height: 6}, {Width: 1, Height: 1}, {Width: 60, Height: 5}, {Width: 200, Height: 50}} {
-		for _, keys := range []string{"", "e", "e<down><down>", "e<pgdown><pgdown><pgdown><up>", "<up><home>"} {
-			_, got := screen(t, append([]tea.Msg{size, sample()}, keysOf(keys)...)...)
+	for _, size := range [][2]int{{20, 6}, {1, 1}, {60, 5}, {200, 50}} {
+		for _, keys := range []string{"", "e", "e" + down + down, "e" + pageDown + pageDown + pageDown + up, up + home, "?"} {
+			_, got := screen(size[0], size[1], keys)
 			lines := strings.Split(got, "\n")
-			if len(lines) > max(size.Height, frame+1) {
+			if len(lines) > max(size[1], frame+1) {
 				t.Errorf("%v, %q: %d lines", size, keys, len(lines))
 			}
 			for _, l := range lines {
-				if n := len([]rune(l)); n > size.Width {
+				if n := len([]rune(l)); n > size[0] {
 					t.Errorf("%v, %q: %d letters in %q", size, keys, n, l)
 				}
 			}
@@ -168,29 +163,37 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
-// TestSamples: the table begins without one, takes one after the other, and ends with
-// an error.
-func TestSamples(t *testing.T) {
-	m, text := screen(t)
-	if !strings.Contains(text, "looking") {
-		t.Errorf("before the first sample:\n%s", text)
+func TestScroll(t *testing.T) {
+	_, top := screen(100, 6, "en")
+	_, bottom := screen(100, 6, "en"+pageDown+pageDown+pageDown)
+	_, back := screen(100, 6, "en"+pageDown+pageDown+home)
+	if !strings.Contains(top, "default/api ") || strings.Contains(top, "dns-1") || !strings.Contains(bottom, "dns-1") || back != top {
+		t.Errorf("top:\n%s\nbottom:\n%s\nback:\n%s", top, bottom, back)
 	}
-	if s, ok := m.Init()().(Sample); !ok || len(s.Lines) != 3 {
-		t.Error("the first thing done is not to take a sample")
+}
+
+func TestLife(t *testing.T) {
+	if got := viewed(New("n1", ByName, "")); !strings.Contains(got, "looking") {
+		t.Errorf("before the first sample:\n%s", got)
 	}
-	if _, next := m.Update(sample()); next == nil {
-		t.Error("a sample is not followed by the next")
-	}
-	frozen, _ := screen(t, append(keysOf("p"), sample())...)
-	if len(frozen.rows) != 0 {
+	if m := New("n1", ByName, "").Press("p").Show(sample()); len(m.rows) != 0 {
 		t.Error("a frozen table shows a sample")
 	}
-	failed, end := m.Update(errors.New("no kernel"))
-	if failed.(Model).Err() == nil || end == nil {
-		t.Error("an error does not end the table")
+	for keys, over := range map[string]bool{"q": true, control: true, "/q": false, "/" + control: false, "x": false} {
+		if m, _ := screen(80, 24, keys); m.Over != over {
+			t.Errorf("%q: over %v", keys, m.Over)
+		}
 	}
-	if _, end := m.Update(keysOf("q")[0]); end == nil || end() != tea.Quit() {
-		t.Error("q does not end the table")
+}
+
+func TestKeys(t *testing.T) {
+	for sent, want := range map[string]string{
+		"aé" + up + "\x1bOB" + pageDown: "a é up down pgdown", escape: "esc", end + "z": "z", enter + backspace + control: "enter backspace ctrl+c",
+		"\x1b[12;5R": "", "\x00\xff": "", "\x1b[": "",
+	} {
+		if got := strings.Join(Keys([]byte(sent)), " "); got != want {
+			t.Errorf("%q: %q, want %q", sent, got, want)
+		}
 	}
 }
 
@@ -199,7 +202,7 @@ func TestHostileNames(t *testing.T) {
 	s := sample()
 	s.Lines[1].Service = "default/we\x1b[2Jb"
 	s.Lines[1].Endpoints[0].Name = "default/\x1b]0;x"
-	_, text := screen(t, tea.WindowSizeMsg{Width: 200, Height: 24}, s)
+	text := viewed(New("n1", ByName, "").Resize(200, 24).Show(s).Press("e"))
 	if strings.Contains(text+Text(Rows(s), true), "\x1b") {
 		t.Errorf("control characters in %q", text)
 	}

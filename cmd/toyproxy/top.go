@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -105,22 +104,14 @@ func runTop(cmd *cobra.Command, o *topOptions) error {
 		return err
 	}
 	defer s.meter.Close()
-	if o.once || o.out.isJSON() || !term.IsTerminal(int(os.Stdout.Fd())) {
+	if o.once || o.out.isJSON() || !term.IsTerminal(int(os.Stdout.Fd())) || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return printTop(cmd, o, s)
 	}
 	title := "toyproxy top"
 	if sc := o.nf.scope(); sc.netns != "" {
 		title += " " + sc.netns
 	}
-	p := tea.NewProgram(top.New(title, top.Order(o.order), s.next), tea.WithAltScreen(), tea.WithContext(cmd.Context()))
-	last, err := p.Run()
-	if m, ok := last.(top.Model); ok && m.Err() != nil {
-		err = m.Err()
-	}
-	if cmd.Context().Err() != nil {
-		return nil
-	}
-	return err
+	return showTop(cmd.Context(), top.New(title, top.Order(o.order), o.filter), s)
 }
 
 // topJSON is the stable form of a table.
@@ -152,6 +143,7 @@ func printTop(cmd *cobra.Command, o *topOptions, s *sampler) error {
 
 // sampler takes samples of what Services carry.
 type sampler struct {
+	ctx   context.Context
 	cmd   *cobra.Command
 	opts  *topOptions
 	meter *meter.Meter
@@ -166,7 +158,7 @@ type sampler struct {
 // newSampler begins to count, in the network namespace of the calling thread. The
 // kernel is made to count packets and bytes if it does not yet.
 func newSampler(cmd *cobra.Command, o *topOptions) (*sampler, error) {
-	s := &sampler{cmd: cmd, opts: o}
+	s := &sampler{ctx: cmd.Context(), cmd: cmd, opts: o}
 	sc := o.nf.scope()
 	plan, err := meter.Accounting(sc.accountingJournal())
 	if err != nil {
@@ -181,29 +173,28 @@ func newSampler(cmd *cobra.Command, o *topOptions) (*sampler, error) {
 	if s.meter, err = meter.Open(); err != nil {
 		return nil, err
 	}
-	if err := s.begin(cmd.Context()); err != nil {
+	if err := s.begin(); err != nil {
 		return nil, errors.Join(err, s.meter.Close())
 	}
 	return s, nil
 }
 
 // begin notes what there is before the first interval.
-func (s *sampler) begin(ctx context.Context) error {
+func (s *sampler) begin() error {
 	if err := s.readTable(); err != nil {
 		return err
 	}
-	err := s.meter.Read(ctx)
+	err := s.meter.Read(s.ctx)
 	s.last, s.at = s.meter.Lines(), time.Now()
 	return err
 }
 
 // next waits for an interval and returns what it carried.
 func (s *sampler) next() (top.Sample, error) {
-	ctx := s.cmd.Context()
 	if err := s.readTable(); err != nil {
 		return top.Sample{}, err
 	}
-	if err := s.meter.Wait(ctx, s.opts.interval); err != nil {
+	if err := s.meter.Wait(s.ctx, s.opts.interval); err != nil {
 		return top.Sample{}, err
 	}
 	now, at := s.meter.Lines(), time.Now()
@@ -221,7 +212,7 @@ func (s *sampler) readTable() error {
 	if !s.written.IsZero() && written.Equal(s.written) {
 		return nil
 	}
-	d, err := desired(s.cmd.Context(), s.cmd.InOrStdin(), &s.opts.src, s.opts.nf.scope(), len(s.opts.src.files) == 0)
+	d, err := desired(s.ctx, s.cmd.InOrStdin(), &s.opts.src, s.opts.nf.scope(), len(s.opts.src.files) == 0)
 	if err != nil {
 		return err
 	}
