@@ -149,7 +149,7 @@ func checkHostPorts(ports []corev1.ContainerPort, seen map[string]bool, path *fi
 
 func checkHostNetwork(ports []corev1.ContainerPort, path *field.Path) (errs field.ErrorList) {
 	for i, p := range ports {
-		if p.HostPort != p.ContainerPort {
+		if p.HostPort != 0 && p.HostPort != p.ContainerPort { // a template may leave it open
 			errs = append(errs, field.Invalid(path.Index(i).Child("hostPort"), p.HostPort, "must match `containerPort` when `hostNetwork` is true"))
 		}
 	}

@@ -7,7 +7,23 @@ import (
 )
 
 func defaultPod(p *corev1.Pod) {
-	defaultPodSpec(&p.Spec)
+	spec := &p.Spec
+	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		*grace = 1
+	}
+	orPointer(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
+	defaultPodSpec(spec)
+	// A template does not get these: its Pods do.
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			defaultRequests(&list[i].Resources)
+			for j := range list[i].Ports {
+				if port := &list[i].Ports[j]; spec.HostNetwork {
+					orDefault(&port.HostPort, port.ContainerPort)
+				}
+			}
+		}
+	}
 	defaultPodAddresses(&p.Status)
 }
 
@@ -17,16 +33,12 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	orDefault(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	orDefault(&spec.SchedulerName, corev1.DefaultSchedulerName)
 	orPointer(&spec.SecurityContext, corev1.PodSecurityContext{})
-	orPointer(&spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
-		*grace = 1
-	}
 	orPointer(&spec.TerminationGracePeriodSeconds, int64(corev1.DefaultTerminationGracePeriodSeconds))
 	orDefault(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
-			defaultContainer(&list[i], spec.HostNetwork)
+			defaultContainer(&list[i])
 		}
 	}
 	for i := range spec.Volumes {
@@ -46,16 +58,12 @@ func defaultPodAddresses(s *corev1.PodStatus) {
 	}
 }
 
-func defaultContainer(c *corev1.Container, hostNetwork bool) {
+func defaultContainer(c *corev1.Container) {
 	orDefault(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	orDefault(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	orDefault(&c.ImagePullPolicy, pullPolicy(c.Image))
 	for i := range c.Ports {
-		p := &c.Ports[i]
-		orDefault(&p.Protocol, corev1.ProtocolTCP)
-		if hostNetwork {
-			orDefault(&p.HostPort, p.ContainerPort)
-		}
+		orDefault(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
 		if from := c.Env[i].ValueFrom; from != nil {
@@ -65,7 +73,8 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 			}
 		}
 	}
-	defaultResources(&c.Resources)
+	roundUp(c.Resources.Limits)
+	roundUp(c.Resources.Requests)
 	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		defaultProbe(probe)
 	}
@@ -91,7 +100,8 @@ func pullPolicy(image string) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-func defaultResources(r *corev1.ResourceRequirements) {
+// defaultRequests asks for what is allowed, where nothing is asked for.
+func defaultRequests(r *corev1.ResourceRequirements) {
 	if r.Limits != nil && r.Requests == nil {
 		r.Requests = corev1.ResourceList{}
 	}
@@ -100,8 +110,6 @@ func defaultResources(r *corev1.ResourceRequirements) {
 			r.Requests[name] = q.DeepCopy()
 		}
 	}
-	roundUp(r.Limits)
-	roundUp(r.Requests)
 }
 
 func defaultProbe(p *corev1.Probe) {

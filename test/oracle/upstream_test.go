@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/apps"
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"
+	appsvalidation "k8s.io/kubernetes/pkg/apis/apps/validation"
 	"k8s.io/kubernetes/pkg/apis/core"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
@@ -82,6 +86,42 @@ func validate(obj runtime.Object) (field.ErrorList, error) {
 		var in core.Namespace
 		err := legacyscheme.Scheme.Convert(obj, &in, nil)
 		return validation.ValidateNamespace(&in), err
+	case *corev1.ConfigMap:
+		var in core.ConfigMap
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return validation.ValidateConfigMap(&in), err
+	case *corev1.Secret:
+		var in core.Secret
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return validation.ValidateSecret(&in), err
+	}
+	return validateWorkload(obj)
+}
+
+func validateWorkload(obj runtime.Object) (field.ErrorList, error) {
+	options := func(t *core.PodTemplateSpec) validation.PodValidationOptions {
+		return podutil.GetValidationOptionsFromPodTemplate(t, nil)
+	}
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		var in apps.Deployment
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return appsvalidation.ValidateDeployment(&in, options(&in.Spec.Template)), err
+	case *appsv1.ReplicaSet:
+		var in apps.ReplicaSet
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return appsvalidation.ValidateReplicaSet(&in, options(&in.Spec.Template)), err
+	case *appsv1.StatefulSet:
+		var in apps.StatefulSet
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return appsvalidation.ValidateStatefulSet(&in, appsvalidation.StatefulSetValidationOptions{}, options(&in.Spec.Template)), err
+	case *appsv1.DaemonSet:
+		var in apps.DaemonSet
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		if in.Spec.Selector == nil {
+			return field.ErrorList{field.Required(field.NewPath("spec", "selector"), "")}, err // by a declaration
+		}
+		return appsvalidation.ValidateDaemonSet(&in, options(&in.Spec.Template)), err
 	}
 	return nil, fmt.Errorf("no validation for %T", obj)
 }
