@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -47,6 +48,9 @@ type LoopConfig struct {
 	// Problems returns what is wrong beside the objects, which is told with the
 	// problems of those; may be nil.
 	Problems func() []cluster.Problem
+	// Hinders returns what of the node itself hinders what the table promises, such
+	// as a server on a node port; it is asked with each audit, and may be nil.
+	Hinders func(context.Context, dataplane.Table, []*corev1.Service) []cluster.Problem
 	// Alive is called while the loop makes progress, at least every AliveEvery, if
 	// that is not zero.
 	Alive      func()
@@ -87,6 +91,8 @@ type Loop struct {
 	retry retry
 	again time.Time
 	bound bool
+	// hinders is what Hinders has told last.
+	hinders []cluster.Problem
 	// recorded: the chronicle has everything up to the last pass.
 	recorded bool
 	// cleared: nothing of other backends is left. looked: the Pods' networks have been

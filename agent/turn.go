@@ -66,7 +66,7 @@ func (t *turn) run(ctx context.Context) {
 		t.farewell(ctx)
 		t.record(ctx)
 	}
-	t.count()
+	t.count(ctx)
 }
 
 // load reads the objects if they may have changed, and what is known of the node.
@@ -134,7 +134,7 @@ func (t *turn) desired() Desired {
 }
 
 // count fills in the report.
-func (t *turn) count() {
+func (t *turn) count(ctx context.Context) {
 	l, r := t.loop, &t.report
 	if l.tracker == nil {
 		r.Problems = t.problems
@@ -144,6 +144,10 @@ func (t *turn) count() {
 	services := t.setting.Input.Objects.Services
 	checks, found := balance.HealthChecks(l.tracker.node, services, l.tracker.Slices)
 	r.Checks, r.Problems = checks, append(t.problems, place(found, t.setting.Input.Locate)...)
+	if l.cfg.Hinders != nil && t.has(AuditDue, Started, Reloaded) {
+		l.hinders = place(l.cfg.Hinders(ctx, l.tracker.Table(), services), t.setting.Input.Locate)
+	}
+	r.Problems = append(r.Problems, l.hinders...)
 	if l.cfg.Problems != nil {
 		r.Problems = append(r.Problems, l.cfg.Problems()...)
 	}

@@ -122,9 +122,14 @@ func (b *box) run(flags string) {
 // agentPID is the agent's number as this test sees it: that of nsenter's child.
 func (b *box) agentPID() int {
 	b.t.Helper()
-	path := fmt.Sprintf("/proc/%d/task/%d/children", b.agent.Process.Pid, b.agent.Process.Pid)
-	pid := 0
-	b.await("the agent's process", func() bool {
+	return childOf(b, b.agent.Process.Pid)
+}
+
+// childOf waits for the child of an nsenter.
+func childOf(b *box, parent int) (pid int) {
+	b.t.Helper()
+	path := fmt.Sprintf("/proc/%d/task/%[1]d/children", parent)
+	b.await("the process", func() bool {
 		children, err := os.ReadFile(path)
 		if err != nil {
 			return false

@@ -136,11 +136,17 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry
 	if err != nil {
 		return nil, err
 	}
-	if own, err := linkAddresses(); err == nil && !sc.pod {
-		p.Problems = append(p.Problems, located(balance.HiddenServers(p.Table, p.Objects.Services, own, servers()), in)...)
-	}
-	p.Problems = append(p.Problems, nf.backend.shutForward(cmd.Context(), sc, p.Table)...)
+	p.Problems = append(p.Problems, located(nf.hinders(cmd.Context(), sc, p.Table, p.Objects.Services), in)...)
 	return &nodePlan{Plan: p, source: s, netns: sc.netns, flags: cmd.Flags(), backend: nf.backend, why: why, decision: decided}, nil
+}
+
+// hinders tells what of the node itself hinders what a table promises.
+func (f *nodeFlags) hinders(ctx context.Context, sc scope, table dataplane.Table, services []*corev1.Service) []cluster.Problem {
+	out := f.backend.shutForward(ctx, sc, table)
+	if own, err := linkAddresses(); err == nil && !sc.pod {
+		out = append(balance.HiddenServers(table, services, own, servers()), out...)
+	}
+	return out
 }
 
 // refuseNothing is the error of manifests that hold only what is wrong.

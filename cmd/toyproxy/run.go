@@ -14,10 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/cluster/workload"
+	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/pods"
 )
@@ -201,6 +204,9 @@ func (d *daemon) loopConfig(o *runOptions, fl *pflag.FlagSet, before *followed) 
 		Source: src, Backend: o.nf.newBackend(o.nf.backend, d.sc), BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
 		Flows:     conntrack.New(conntrack.Config{Virtual: o.nf.backend == backendIPVS, Journal: d.sc.flowsJournal()}),
 		Chronicle: newChronicle(d.sc, last), MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
+	}
+	cfg.Hinders = func(ctx context.Context, table dataplane.Table, services []*corev1.Service) []cluster.Problem {
+		return o.nf.hinders(ctx, d.sc, table, services)
 	}
 	if !d.sc.pod {
 		cfg.Workloads = workload.Open(d.sc.stateDir)
