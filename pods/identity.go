@@ -73,6 +73,11 @@ func become(p *corev1.Pod, c *corev1.Container, cmd *exec.Cmd) error {
 			cmd.Env = append(slices.DeleteFunc(slices.Clone(cmd.Env), func(s string) bool { return strings.HasPrefix(s, "HOME=") }), "HOME="+home)
 		}
 	}
+	return id.giveUp()
+}
+
+// giveUp gives up, on the calling thread, what the container is not to have.
+func (id identity) giveUp() error {
 	for _, number := range id.lost() {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("giving up capability %d: %w", number, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -51,13 +50,14 @@ func joinContainer(pid int) error {
 }
 
 // openNamespaces opens the namespaces of a process, of the kinds that this kernel
-// has, the mount namespace last. What it has opened is returned with an error too.
+// has, but for those that the thread is in already; the mount namespace last. What it has opened is returned with an error too.
 func openNamespaces(pid int) (files []*os.File, err error) {
 	for _, kind := range []string{"net", "uts", "ipc", "pid", "mnt"} {
-		if _, err := os.Stat("/proc/self/ns/" + kind); errors.Is(err, fs.ErrNotExist) {
+		path := fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
+		if mine := inodeOf("/proc/thread-self/ns/" + kind); mine == 0 || mine == inodeOf(path) {
 			continue
 		}
-		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+		f, err := os.Open(path)
 		if err != nil {
 			return files, fmt.Errorf("namespaces of process %d: %w", pid, err)
 		}

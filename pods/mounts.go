@@ -289,7 +289,7 @@ func (b *rootBuilder) point(m source) error {
 	case !errors.Is(err, fs.ErrNotExist) || m.optional:
 		return err
 	}
-	if err := b.mayMake(filepath.Dir(m.target)); err != nil {
+	if err := b.own(filepath.Dir(m.target)); err != nil {
 		return err
 	}
 	if m.dir {
@@ -302,7 +302,7 @@ func (b *rootBuilder) point(m source) error {
 // own: mostly it leads to /run, which is another one than the node's.
 func (b *rootBuilder) unlink(path string) error {
 	st, err := os.Lstat(path)
-	if err != nil || st.Mode()&fs.ModeSymlink == 0 || b.mayMake(filepath.Dir(path)) != nil {
+	if err != nil || st.Mode()&fs.ModeSymlink == 0 || b.own(filepath.Dir(path)) != nil {
 		return nil
 	}
 	if err := os.Remove(path); err != nil {
@@ -323,16 +323,22 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-// mayMake tells why nothing may be made at a path, or nil.
-func (b *rootBuilder) mayMake(dir string) error {
+// own makes a place the container's own, in which something is to be made: a
+// directory that need not exist.
+func (b *rootBuilder) own(dir string) error {
 	for {
 		var st unix.Stat_t
 		err := unix.Stat(dir, &st)
 		switch {
-		case err == nil && b.own[st.Dev]:
+		case err == nil && b.devices[st.Dev]:
 			return nil
+		case err == nil && dir == "/":
+			return errors.New("is not there, and / is the host's: make the mount point with mkdir, or choose another")
 		case err == nil:
-			return fmt.Errorf("does not exist on this host, and %s takes no layer of the container's: make the mount point with mkdir, or choose another", dir)
+			if err := skeleton(dir, dir); err != nil {
+				return fmt.Errorf("is not there, and cannot be made, as %s is the host's: make the mount point with mkdir, or choose another: %w", dir, err)
+			}
+			return b.owns(dir)
 		case !errors.Is(err, unix.ENOENT) || dir == "/":
 			return err
 		}

@@ -115,9 +115,9 @@ type rootBuilder struct {
 	// dir holds the layers, root the new root while it is made.
 	dir, root string
 	layers    int
-	// own are the device numbers of file systems that are the container's own, or
-	// the Pod's: there directories may be made.
-	own map[uint64]bool
+	// devices are the numbers of file systems that are the container's own, or the
+	// Pod's: there directories may be made.
+	devices map[uint64]bool
 }
 
 // enterRoot gives the calling thread, and so the container that it starts, a mount
@@ -137,7 +137,7 @@ func (w *world) enterRoot(c *corev1.Container, mounts sources) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
-	b := &rootBuilder{world: w, dir: filepath.Join(w.dir, "layers", c.Name), own: map[uint64]bool{}}
+	b := &rootBuilder{world: w, dir: filepath.Join(w.dir, "layers", c.Name), devices: map[uint64]bool{}}
 	if err := b.build(); err != nil {
 		return fmt.Errorf("root of the container: %w", err)
 	}
@@ -173,10 +173,12 @@ func (b *rootBuilder) build() error {
 		return fmt.Errorf("layer: %w", err)
 	}
 	if err := b.overlay("/", b.root); err != nil {
-		b.world.remark("containers write to the node's files, and mount points have to exist: no layer over /: %v", err)
-		if err := unix.Mount("/", b.root, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("bind mount of /: %w", err)
+		// Then all mounts come along with the directories that they lie in.
+		b.world.remark("containers write to the node's files: no layer can lie over /: %v", err)
+		if err := errors.Join(skeleton("/", b.root), b.owns(b.root)); err != nil {
+			return err
 		}
+		return b.furnish()
 	}
 	for i, t := range rootPlan(table, b.world.stateDir) {
 		b.bring(table[i], t)
@@ -232,7 +234,7 @@ func (b *rootBuilder) owns(dir string) error {
 	if err := unix.Stat(dir, &st); err != nil {
 		return err
 	}
-	b.own[st.Dev] = true
+	b.devices[st.Dev] = true
 	return nil
 }
 
@@ -296,7 +298,7 @@ func (b *rootBuilder) makeReadOnly(mounts sources) error {
 	}
 	for _, m := range table {
 		var st unix.Stat_t
-		if unix.Stat(m.path, &st) != nil || !b.own[st.Dev] || mounts.cover(m.path) {
+		if unix.Stat(m.path, &st) != nil || !b.devices[st.Dev] || mounts.cover(m.path) {
 			continue
 		}
 		if err := unix.Mount("", m.path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {

@@ -1,12 +1,15 @@
 package pods
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,5 +146,40 @@ func TestMissingPartsAreNamed(t *testing.T) {
 		if !strings.Contains(err, want) {
 			t.Errorf("no %q in\n%s", want, err)
 		}
+	}
+}
+
+// Where no layer can lie over a directory, its entries stand for themselves.
+func TestSkeleton(t *testing.T) {
+	newLab(t)
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := errors.Join(os.MkdirAll(dir+"/sub/deep", 0o755), os.WriteFile(dir+"/file", []byte("text"), 0o600), os.Symlink("file", dir+"/link"), os.Chmod(dir, 0o751)); err != nil {
+		t.Fatal(err)
+	}
+	b := &rootBuilder{devices: map[uint64]bool{}}
+	m := source{target: dir + "/sub/new/er", dir: true, volume: true}
+	if err := errors.Join(skeleton(dir, dir), b.owns(dir), b.point(m)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(dir + "/link"); err != nil || string(text) != "text" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o751 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	names, _ := os.ReadDir(dir + "/sub")
+	if len(names) != 2 || names[0].Name() != "deep" || names[1].Name() != "new" {
+		t.Errorf("entries %v", names)
+	}
+	if err := unix.Unmount(dir+"/sub", unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir + "/sub/new"); err == nil {
+		t.Error("the mount point was made on the host")
 	}
 }
