@@ -285,7 +285,7 @@ func TestDaemonEndsWithItsContainer(t *testing.T) {
 	p := program("p", "sh", "-c", "(setsid sleep 5432 >/dev/null 2>&1 &); sleep 0.3")
 	p.Spec.RestartPolicy = corev1.RestartPolicyNever
 	_ = l.try(p)
-	poll(t, "its end", func() bool { return l.report("p").Containers[0].Phase == exited })
+	poll(t, "its end", func() bool { cs := l.report("p").Containers; return len(cs) > 0 && cs[0].Phase == exited })
 	if n := sh(t, "pgrep -fc '^[s]leep 5432' || true"); n != "0" {
 		t.Errorf("%s processes are left", n)
 	}

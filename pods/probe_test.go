@@ -168,7 +168,7 @@ func TestPauseStaysSmall(t *testing.T) {
 	l.cfg.StartTimeout = 100 * time.Millisecond
 	_ = l.try(busy, idle) // it is never ready
 	restarts := func(n int) {
-		poll(t, fmt.Sprint(n, " restarts"), func() bool { return l.report("busy").Containers[0].Restarts >= n })
+		poll(t, fmt.Sprint(n, " restarts"), func() bool { cs := l.report("busy").Containers; return len(cs) > 0 && cs[0].Restarts >= n })
 	}
 	size := func(name string) (files, threads int) {
 		pid := l.pause(name).Pid
