@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -104,6 +105,20 @@ func (ps Plans) Apply(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Empty reports whether a plan has no changes. A plan may know without listing
+// them, by a method of that name.
+func Empty(p Plan) bool {
+	if known, ok := p.(interface{ Empty() bool }); ok {
+		return known.Empty()
+	}
+	return len(p.Changes()) == 0
+}
+
+// Empty reports whether no plan has any changes.
+func (ps Plans) Empty() bool {
+	return !slices.ContainsFunc(ps, func(p Plan) bool { return !Empty(p) })
 }
 
 // Remarker is a Plan that has something to tell people beside its changes: what

@@ -260,14 +260,30 @@ func (t Table) ForFamily(f Family) Table {
 	out.Node.PodRanges = slices.DeleteFunc(slices.Clone(t.Node.PodRanges), keep)
 	out.Node.ServiceRanges = slices.DeleteFunc(slices.Clone(t.Node.ServiceRanges), keep)
 	out.Node.Addrs = slices.DeleteFunc(slices.Clone(t.Node.Addrs), func(a netip.Addr) bool { return FamilyOf(a) != f })
-	for _, fe := range t.Frontends {
-		if FamilyOf(fe.Addr) == f {
-			out.Frontends = append(out.Frontends, fe)
+	out.Frontends = only(t.Frontends, func(fe *Frontend) bool { return FamilyOf(fe.Addr) == f })
+	out.Sets = only(t.Sets, func(s *EndpointSet) bool { return FamilyOf(s.Endpoints[0].Addr.Addr()) == f })
+	return out
+}
+
+// only returns the part of a list for which keep holds. It is the list itself where
+// that is all of it, as it mostly is.
+func only[T any](list []T, keep func(*T) bool) []T {
+	n := 0
+	for i := range list {
+		if keep(&list[i]) {
+			n++
 		}
 	}
-	for _, s := range t.Sets {
-		if FamilyOf(s.Endpoints[0].Addr.Addr()) == f {
-			out.Sets = append(out.Sets, s)
+	switch n {
+	case 0:
+		return nil
+	case len(list):
+		return slices.Clip(list)
+	}
+	out := make([]T, 0, n)
+	for i := range list {
+		if keep(&list[i]) {
+			out = append(out, list[i])
 		}
 	}
 	return out

@@ -44,7 +44,7 @@ func (d *dispatch) size(key string) int {
 // a packet that falls out of any of them comes back here, to meet the rules for
 // addresses that no frontend has.
 func (d *dispatch) root(t tree) {
-	rules := d.entries(t, jump)
+	rules := append(premarks(d.node), d.entries(t, jump)...)
 	for _, r := range d.node.ServiceRanges {
 		rules = append(rules, rule(to(r), jump(dropChain)))
 	}

@@ -63,7 +63,7 @@ func TestDoorRules(t *testing.T) {
 		`nat NP -m comment --comment "default/s0:http" -j CONNMARK --set-xmark 0x4000/0x4000`,
 		"nat NP ! -s 10.244.0.0/16 -j TOY-MARK-MASQ",
 		"nat NP -g SET",
-		"nat CIP -g SET",
+		`nat CIP -m comment --comment "default/s0:http" -g SET`,
 		"nat XIP-ALLOWED -j CONNMARK --set-xmark 0x4000/0x4000",
 		"nat XIP-ALLOWED ! -s 10.244.0.0/16 -j TOY-MARK-MASQ",
 		"nat XIP-ALLOWED -g SET",

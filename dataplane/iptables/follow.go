@@ -109,7 +109,7 @@ func (f *follower) learn(ctx context.Context, m *memory, sets []dataplane.Endpoi
 // be applied.
 func (f *follower) follow(p dataplane.Plans, m *memory) dataplane.Plan {
 	out := &followedPlan{Plans: p, follower: f, then: m}
-	if len(p.Changes()) == 0 {
+	if p.Empty() {
 		f.known = m
 		return out
 	}

@@ -11,32 +11,81 @@ import (
 // frontendBody is what becomes of a packet to a frontend, by where it comes from.
 // A packet that enters never falls out.
 func frontendBody(fe dataplane.Frontend, n dataplane.Node) []target {
+	marked := premarked(fe, n)
+	if marked && fe.Kind != dataplane.NodePort && usual(fe.Routes) {
+		return []target{{set: fe.Routes[dataplane.FromPod].Set}}
+	}
 	body := routeRules(fe.Routes, n)
 	if outer(fe, n) && forwards(fe) {
 		body = append([]target{{action: "-j CONNMARK --set-xmark " + marksOf(n).ours}}, body...)
 	}
+	if marked && keepsSource(fe.Routes) {
+		body = append([]target{{action: setMark(marksOf(n).clear)}}, body...)
+	}
 	return body
 }
 
-// frontendChains are the chains of one frontend with that body, whose last rules
-// may be others.
-func frontendChains(fe dataplane.Frontend, body []target, last []string) []xtables.Chain {
+// premarks are the rules that mark what comes from elsewhere than Pods to any
+// address of the Service ranges: its source is to be rewritten. Nearly all
+// frontends there want just that, so one rule does it for all of them. Where it
+// takes more than one condition to tell Pods, there are none.
+func premarks(n dataplane.Node) []string {
+	if !premarking(n) {
+		return nil
+	}
+	var out []string
+	for _, r := range n.ServiceRanges {
+		out = append(out, rule(notFrom(n.PodRanges[0]), to(r), jump(markMasqChain)))
+	}
+	return out
+}
+
+func premarking(n dataplane.Node) bool {
+	return len(n.PodInterfaces) == 0 && len(n.PodRanges) == 1 && n.PodRanges[0].Bits() > 0
+}
+
+// premarked reports whether premarks has a rule for an address of a frontend.
+func premarked(fe dataplane.Frontend, n dataplane.Node) bool {
+	if fe.Kind != dataplane.NodePort {
+		return premarking(n) && contains(n.ServiceRanges, fe.Addr)
+	}
+	return premarking(n) && slices.ContainsFunc(n.Addrs, func(a netip.Addr) bool { return contains(n.ServiceRanges, a) })
+}
+
+// usual reports whether routes are those that premarks is for: the same endpoints
+// for everybody, and the source is rewritten of all but Pods.
+func usual(routes [dataplane.Sources]dataplane.Route) bool {
+	pod, node := routes[dataplane.FromPod], routes[dataplane.FromNode]
+	return sameButMasquerade(pod, node) && !pod.Masquerade && node.Masquerade && node == routes[dataplane.FromOutside]
+}
+
+// keepsSource reports whether others than Pods keep their source.
+func keepsSource(routes [dataplane.Sources]dataplane.Route) bool {
+	return slices.ContainsFunc(routes[dataplane.FromNode:], func(r dataplane.Route) bool {
+		return r.Verdict == dataplane.Forward && !r.Masquerade
+	})
+}
+
+// frontendChains are the chains of one frontend with that body, behind which the
+// choice of a simple set may stand.
+func frontendChains(fe dataplane.Frontend, body []target, last *dataplane.EndpointSet) []xtables.Chain {
 	restricted := fe.Allowed != nil && !everything(fe.Allowed)
 	main := xtables.Chain{Table: xtables.NAT, Name: frontendChain(fe.Key), For: fe.Service}
 	if !restricted {
-		main.Rules = commented(fe.Service, body, last)
+		main.Make = func(b *xtables.Lines) { write(b, fe.Service, body, last) }
 		return []xtables.Chain{main}
 	}
 	if len(fe.Allowed) == 0 {
-		main.Rules = commented(fe.Service, []target{{action: jump(dropChain)}}, nil)
+		main.Rules = []string{target{action: jump(dropChain)}.text(xtables.Comment(fe.Service))}
 		return []xtables.Chain{main}
 	}
-	inner := xtables.Chain{Table: xtables.NAT, Name: allowedChain(fe.Key), For: fe.Service, Rules: append(join(body), last...)}
+	inner := xtables.Chain{Table: xtables.NAT, Name: allowedChain(fe.Key), For: fe.Service,
+		Make: func(b *xtables.Lines) { write(b, "", body, last) }}
 	guard := make([]target, 0, len(fe.Allowed)+1)
 	for _, r := range fe.Allowed {
 		guard = append(guard, target{match: from(r), action: goTo(inner.Name)})
 	}
-	main.Rules = commented(fe.Service, append(guard, target{action: jump(dropChain)}), nil)
+	main.Make = func(b *xtables.Lines) { write(b, fe.Service, append(guard, target{action: jump(dropChain)}), nil) }
 	return []xtables.Chain{inner, main}
 }
 
@@ -70,27 +119,20 @@ func (t target) text(comment string) string {
 	return rule(t.match, comment, t.action)
 }
 
-// join writes targets as rules.
-func join(ts []target) []string {
-	out := make([]string, len(ts), len(ts)+flat)
-	for i, t := range ts {
-		out[i] = t.text("")
+// write writes targets as rules and puts the choice of a simple set behind, if
+// there is one. The first of all names the Service, unless that is empty.
+func write(b *xtables.Lines, service string, ts []target, last *dataplane.EndpointSet) {
+	comment := ""
+	if service != "" {
+		comment = xtables.Comment(service)
 	}
-	return out
-}
-
-// commented writes targets as rules and puts others behind. The first of all
-// names the Service.
-func commented(service string, ts []target, last []string) []string {
-	out := append(join(ts), last...)
-	switch {
-	case service == "" || len(out) == 0:
-	case len(ts) > 0:
-		out[0] = ts[0].text(xtables.Comment(service))
-	default:
-		out[0] = rule(xtables.Comment(service), out[0])
+	for _, t := range ts {
+		b.Add(t.text(comment))
+		comment = ""
 	}
-	return out
+	if last != nil {
+		choice(b, *last, comment)
+	}
 }
 
 // routeRules says for each class of sources what happens. The classes are

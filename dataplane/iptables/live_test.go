@@ -49,7 +49,7 @@ func TestWalkDrift(t *testing.T) {
 	}{
 		{name: "nothing", ends: both},
 		{name: "chain flushed", damage: []string{"-t nat -F SVC"}, ends: "refused 1.00"},
-		{name: "rule deleted", damage: []string{"-t nat -D SVC 2"}, ends: "delivered 10.244.0.12:8080 1.00"},
+		{name: "rule deleted", damage: []string{"-t nat -D SVC 1"}, ends: "delivered 10.244.0.12:8080 1.00"},
 		{name: "rule added", damage: []string{"-t nat -I SVC -j RETURN"}, ends: "refused 1.00"},
 		{name: "jump deleted", damage: []string{"-t nat -D PREROUTING 1"}, ends: "passed 1.00"},
 		{name: "not understood", damage: []string{"-t nat -I SVC -m length --length 100 -j RETURN"}, ends: both, note: "--length"},

@@ -34,42 +34,26 @@ func pickChains(s dataplane.EndpointSet, m clientMemory) []xtables.Chain {
 // simple reports whether the choice of a set is one list of rules that deliver.
 func simple(s dataplane.EndpointSet) bool { return s.Affinity <= 0 && len(s.Endpoints) <= flat }
 
-// choice is the rules of a simple set. They are written by way of b.
-func choice(s dataplane.EndpointSet, b *lines) []string {
-	b.text, b.ends = b.text[:0], b.ends[:0]
-	weights := make([]uint64, len(s.Endpoints))
-	for i, e := range s.Endpoints {
-		weights[i] = uint64(max(e.Weight, 1))
+// choice writes the rules of a simple set. The first has a comment unless it is
+// empty.
+func choice(b *xtables.Lines, s dataplane.EndpointSet, comment string) {
+	var room [flat]uint64
+	weights := room[:0]
+	for _, e := range s.Endpoints {
+		weights = append(weights, uint64(max(e.Weight, 1)))
 	}
 	protocol := s.Protocol.String()
 	for i, chance := range chances(weights) {
-		b.text = append(append(b.text, "-p "...), protocol...)
-		if chance < resolution {
-			b.text = appendStatistic(append(b.text, ' '), chance)
+		b.Text = append(append(b.Text, "-p "...), protocol...)
+		if i == 0 && comment != "" {
+			b.Text = append(append(b.Text, ' '), comment...)
 		}
-		b.text = s.Endpoints[i].Addr.AppendTo(append(b.text, " -j DNAT --to-destination "...))
-		b.end()
+		if chance < resolution {
+			b.Text = appendStatistic(append(b.Text, ' '), chance)
+		}
+		b.Text = s.Endpoints[i].Addr.AppendTo(append(b.Text, " -j DNAT --to-destination "...))
+		b.End()
 	}
-	return b.rules()
-}
-
-// lines writes many rules into one text, because one allocation a rule is what
-// large tables spend their time with. It can be used again.
-type lines struct {
-	text []byte
-	ends []int
-}
-
-// end ends a rule.
-func (b *lines) end() { b.ends = append(b.ends, len(b.text)) }
-
-// rules returns the rules.
-func (b *lines) rules() []string {
-	whole, out, begin := string(b.text), make([]string, len(b.ends)), 0
-	for i, end := range b.ends {
-		out[i], begin = whole[begin:end], end
-	}
-	return out
 }
 
 // picker collects the chains of one set.
@@ -83,7 +67,9 @@ type picker struct {
 // to. first are rules that stand before the choice.
 func (p *picker) chain(path string, eps []dataplane.Endpoint, first []string) {
 	if simple(p.set) {
-		p.chains = append(p.chains, p.of(path, choice(p.set, new(lines))))
+		c := p.of(path, nil)
+		c.Make = func(b *xtables.Lines) { choice(b, p.set, "") }
+		p.chains = append(p.chains, c)
 		return
 	}
 	parts := split(eps)

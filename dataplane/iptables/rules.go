@@ -29,7 +29,7 @@ func Ruleset(t dataplane.Table, f dataplane.Family, randomFully bool) xtables.Ru
 func ruleset(t dataplane.Table, f dataplane.Family, with means) xtables.Ruleset {
 	t = t.ForFamily(f)
 	r, _ := newLayout(t, f, with).ruleset(t)
-	return r
+	return r.Made()
 }
 
 // ruleset returns the rules for the table that the layout is of, and which of
@@ -74,11 +74,11 @@ func (l *layout) serviceChains(t dataplane.Table) []xtables.Chain {
 			}
 		}
 	}
-	choices := make(map[string][]string, len(t.Sets))
-	out, b := make([]xtables.Chain, 0, len(t.Frontends)), new(lines)
-	for _, s := range t.Sets {
+	choices := make(map[string]*dataplane.EndpointSet, len(t.Sets))
+	out := make([]xtables.Chain, 0, len(t.Frontends))
+	for i, s := range t.Sets {
 		if leads[s.Name] == 1 && simple(s) {
-			choices[s.Name] = choice(s, b)
+			choices[s.Name] = &t.Sets[i]
 			continue
 		}
 		out = append(out, pickChains(s, l.with.memory)...)

@@ -113,6 +113,8 @@ func describeFrontend(to string) (dataplane.Subject, string) {
 	switch {
 	case to == markMasqChain:
 		return dataplane.AboutMasquerading, "packets from there have their source rewritten"
+	case to == "MARK":
+		return dataplane.AboutMasquerading, "the source stays, unless a rule below says otherwise"
 	case to == refuseChain:
 		return dataplane.AboutRefusal, "packets from there are refused"
 	case to == dropChain:
@@ -128,6 +130,8 @@ func describeFrontend(to string) (dataplane.Subject, string) {
 // describeDispatch describes the tree over addresses and ports.
 func describeDispatch(to string) (dataplane.Subject, string) {
 	switch {
+	case to == markMasqChain:
+		return dataplane.AboutMasquerading, "what comes from elsewhere than a Pod has its source rewritten"
 	case to == refuseChain:
 		return dataplane.AboutUnserved, "no frontend has this port of the address"
 	case to == dropChain:

@@ -42,7 +42,7 @@ func TestWalk(t *testing.T) {
 			"nat PREROUTING, filter FORWARD, nat POSTROUTING",
 			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 0.50"},
 		{"from the node", tables.Packet{Dst: vip, Protocol: dataplane.TCP, Port: 80},
-			"entry dispatch masquerading masquerading choice choice entry masquerading masquerading masquerading",
+			"entry masquerading masquerading dispatch choice choice entry masquerading masquerading masquerading",
 			"nat OUTPUT, nat POSTROUTING",
 			"delivered 10.244.0.5:8080 masquerade 0.50, delivered 10.244.1.6:8080 masquerade 0.50"},
 		{"another port", tables.Packet{Src: netip.MustParseAddr("10.244.0.9"), Dst: vip, Protocol: dataplane.TCP, Port: 81, In: "br0"},

@@ -1,12 +1,11 @@
 package xtables
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -19,24 +18,36 @@ const maxRefused = 16
 // kernel is what applying needs of a Tool.
 type kernel interface {
 	Save(ctx context.Context) (State, error)
-	Restore(ctx context.Context, text string) error
+	Restore(ctx context.Context, text io.WriterTo) error
 	DropTable(ctx context.Context, table Table) (gone bool, err error)
 }
 
-// maxEdits is how many chains an engine changes in one transaction; 0 is no
-// limit. iptables-nft looks for every line of its input in a list of the chains
-// named before it: 40,000 chains at once take it minutes, in parts seconds. The
-// legacy engine writes the whole table however little changes, so that parts
-// would cost it more.
-func maxEdits(e Engine) int {
+// maxWeight is the weight of what an engine changes in one transaction; 0 is no
+// limit. iptables-nft looks for the chain of every line of its input, and for that
+// to which it leads, in a list of those named before: 40,000 chains at once take it
+// minutes, in parts seconds. The legacy engine writes the whole table however
+// little changes, so that parts would cost it more.
+func maxWeight(e Engine) int {
 	if e == NFT {
-		return 256
+		return 2048
 	}
 	return 0
 }
 
+// madeWeight is what a chain weighs whose rules are yet to be made: those of a
+// Service lead to few other chains.
+const madeWeight = 8
+
+// weight is about how many lines an edit makes.
+func (e Edit) weight() int {
+	if e.want.Make != nil {
+		return madeWeight
+	}
+	return 1 + len(e.want.Rules) + len(e.deletes) + len(e.inserts) + len(e.appends)
+}
+
 // apply makes the changes of a delta, by which the kernel comes to hold want: at
-// once, or if there are more than most in parts; and bit by bit if the kernel
+// once, or if they weigh more than most in parts; and bit by bit if the kernel
 // refuses. The marks of tables go last, each with its table: as long as anything
 // of ours can be there, the mark is there too.
 func apply(ctx context.Context, k kernel, want Ruleset, d Delta, most int) error {
@@ -74,10 +85,14 @@ func dropMark(ctx context.Context, k kernel, d Delta, mark Edit) error {
 
 // withoutMarks parts the removal of marks of tables from the other edits.
 func (d Delta) withoutMarks() (rest Delta, marks []Edit) {
+	isMark := func(e Edit) bool { return e.Chain == marker && e.erase }
+	if !slices.ContainsFunc(d.Edits, isMark) {
+		return d, nil
+	}
 	rest = d
 	rest.Edits = nil
 	for _, e := range d.Edits {
-		if e.Chain == marker && e.erase {
+		if isMark(e) {
 			marks = append(marks, e)
 			continue
 		}
@@ -86,19 +101,38 @@ func (d Delta) withoutMarks() (rest Delta, marks []Edit) {
 	return rest, marks
 }
 
-// parts splits a delta of more than most edits, in the order in which nothing is
-// worse in between: chains before those that lead to them, then the jumps, then
+// parts splits a delta that weighs more than most, in the order in which nothing
+// is worse in between: chains before those that lead to them, then the jumps, then
 // what is to go, which is emptied before any of it is deleted.
 func parts(d Delta, most int) []Delta {
-	if most == 0 || len(d.Edits) <= most {
+	if len(d.Edits) == 0 || len(portions(d.Edits, most)) == 1 {
 		return []Delta{d}
 	}
 	var out []Delta
 	s := sortEdits(d)
 	for _, edits := range [][]Edit{s.written, s.jumps, s.emptied, s.erased} {
-		for part := range slices.Chunk(edits, most) {
+		for _, part := range portions(edits, most) {
 			out = append(out, Delta{Family: d.Family, Removal: d.Removal, Edits: part})
 		}
+	}
+	return out
+}
+
+// portions cuts edits into runs that do not weigh more than most, or are single
+// edits; with a most of 0 into one.
+func portions(edits []Edit, most int) [][]Edit {
+	var out [][]Edit
+	first, total := 0, 0
+	for i, e := range edits {
+		weight := e.weight()
+		if most > 0 && total+weight > most && i > first {
+			out = append(out, edits[first:i])
+			first, total = i, 0
+		}
+		total += weight
+	}
+	if first < len(edits) {
+		out = append(out, edits[first:])
 	}
 	return out
 }
@@ -113,7 +147,7 @@ func sortEdits(d Delta) sorted {
 	var s sorted
 	for _, e := range d.Edits {
 		bare := e
-		bare.rules, bare.erase = nil, false
+		bare.want, bare.erase = Chain{}, false
 		switch {
 		case e.base:
 			s.jumps = append(s.jumps, e)
@@ -137,16 +171,14 @@ func restore(ctx context.Context, k kernel, d Delta) error {
 	if d.Empty() {
 		return nil
 	}
-	text, owner := d.script()
-	err := k.Restore(ctx, text)
+	err := k.Restore(ctx, d)
 	var refused *RestoreError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	named := *refused
-	if i := named.Line - 1; i >= 0 && i < len(owner) && owner[i] >= 0 {
-		named.Chain, named.For = d.Edits[owner[i]].Chain, d.Edits[owner[i]].For
-		named.Rule = strings.Split(text, "\n")[i]
+	if e, text, ok := d.line(named.Line); ok {
+		named.Chain, named.For, named.Rule = e.Chain, e.For, text
 	}
 	if len(d.Edits) == 1 {
 		named.Chain, named.For = d.Edits[0].Chain, d.Edits[0].For
@@ -174,7 +206,7 @@ func piecemeal(ctx context.Context, k kernel, d Delta, most int) error {
 	s := sortEdits(d)
 	b := bisection{kernel: k, family: d.Family, removal: d.Removal}
 	for _, edits := range [][]Edit{s.created, s.written, s.jumps, s.emptied, s.erased} {
-		for part := range slices.Chunk(edits, max(1, cmp.Or(most, len(edits)))) {
+		for _, part := range portions(edits, most) {
 			b.try(ctx, part)
 		}
 	}

@@ -1,9 +1,12 @@
 package xtables
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -34,7 +37,7 @@ type Edit struct {
 	missing, surplus []string // rules that only the wanted state has, or only the actual
 
 	base    bool     // Chain is built-in: never declared
-	rules   []string // new content of our chain
+	want    Chain    // our chain with its new content
 	deletes []string // rules to delete one by one, of a built-in chain
 	inserts []string // rules to put at the top of a built-in chain
 	appends []string // rules to put at the end of a built-in chain
@@ -46,18 +49,32 @@ func (d Delta) Empty() bool { return len(d.Edits) == 0 }
 
 // Text returns the input for iptables-restore --noflush; empty without edits.
 func (d Delta) Text() string {
-	text, _ := d.script()
-	return text
+	var b strings.Builder
+	_, _ = d.WriteTo(&b)
+	return b.String()
 }
 
-// script returns the text, and for each line the index of its edit or -1.
-func (d Delta) script() (string, []int) {
-	var s script
-	s.grow(d.Edits)
+// WriteTo writes the text of Text.
+func (d Delta) WriteTo(w io.Writer) (int64, error) {
+	s := script{w: bufio.NewWriterSize(w, 1<<16)}
+	d.script(&s)
+	return s.bytes, s.w.Flush()
+}
+
+// line returns what stands on a line of the text, from 1, and which edit it serves.
+func (d Delta) line(n int) (e Edit, text string, ok bool) {
+	s := script{w: bufio.NewWriter(io.Discard), sought: n, owner: -1}
+	d.script(&s)
+	if s.owner < 0 {
+		return Edit{}, "", false
+	}
+	return d.Edits[s.owner], s.found, true
+}
+
+func (d Delta) script(s *script) {
 	for _, t := range tables(d.Edits, d.Removal) {
 		s.write(t, d.Edits)
 	}
-	return s.b.String(), s.owner
 }
 
 // Changes describes the edits with the words of the tool: "iptables nat chain
@@ -72,10 +89,19 @@ func (d Delta) Changes(e Engine) []dataplane.Change {
 		out = append(out, dataplane.Change{
 			Op:     ed.Op,
 			Object: fmt.Sprintf("%s %s %s %s", program(e, d.Family), ed.Table, kind, ed.Chain),
-			For:    ed.For, Reason: ed.Reason, Lines: lines(ed.Chain, ed.surplus, ed.missing),
+			For:    ed.For, Reason: ed.Reason, Lines: lines(ed.Chain, ed.surplus, ed.lacking()),
 		})
 	}
 	return out
+}
+
+// lacking are the rules that only the wanted state has. Those of a chain that is
+// missing are all of them.
+func (e Edit) lacking() []string {
+	if e.Op == dataplane.Add && !e.base {
+		return e.want.rules()
+	}
+	return e.missing
 }
 
 // program is the command that a reader would type to see the rules.
@@ -94,13 +120,13 @@ func program(e Engine, f dataplane.Family) string {
 // of want, then jumps, then chains to delete.
 func Diff(want Ruleset, have State) Delta {
 	d := Delta{Family: want.Family, Removal: want.Empty()}
-	wanted := make(map[Table]map[string]bool)
+	wanted, room := make(map[Table]map[string]bool), new(Lines)
 	for _, c := range want.Chains {
 		if wanted[c.Table] == nil {
 			wanted[c.Table] = make(map[string]bool)
 		}
 		wanted[c.Table][c.Name] = true
-		if e, differs := diffChain(c, have); differs {
+		if e, differs := diffChain(c, have, room); differs {
 			d.Edits = append(d.Edits, e)
 		}
 	}
@@ -110,19 +136,18 @@ func Diff(want Ruleset, have State) Delta {
 	return d
 }
 
-func diffChain(c Chain, have State) (Edit, bool) {
-	e := Edit{Op: dataplane.Add, Table: c.Table, Chain: c.Name, For: c.For, rules: c.Rules, Reason: "chain missing"}
-	rules, exists := have.chain(c.Table, c.Name)
-	switch {
-	case !exists:
-		e.missing = c.Rules
-	case slices.Equal(rules, c.Rules):
-		return Edit{}, false
-	default:
-		e.Op = dataplane.Update
-		e.missing, e.surplus = compare(c.Rules, rules)
-		e.Reason = ruleReason(e.missing, e.surplus)
+func diffChain(c Chain, have State, room *Lines) (Edit, bool) {
+	e := Edit{Op: dataplane.Add, Table: c.Table, Chain: c.Name, For: c.For, want: c, Reason: "chain missing"}
+	held, exists := have.chain(c.Table, c.Name)
+	if !exists {
+		return e, true
 	}
+	if room.holds(c, held) {
+		return Edit{}, false
+	}
+	e.Op = dataplane.Update
+	e.missing, e.surplus = compare(c.rules(), held)
+	e.Reason = ruleReason(e.missing, e.surplus)
 	return e, true
 }
 

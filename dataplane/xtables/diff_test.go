@@ -70,7 +70,7 @@ COMMIT
 // removed goes in the same transaction, with nat before filter.
 func TestMinimalText(t *testing.T) {
 	k := newFake()
-	if err := k.Restore(context.Background(), web().Text()); err != nil {
+	if err := k.load(web().Text()); err != nil {
 		t.Fatal(err)
 	}
 	next := web()
@@ -126,7 +126,7 @@ func TestReasons(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			k := newFake()
 			for _, text := range []string{web().Text(), tc.damage} {
-				if err := k.Restore(context.Background(), text); err != nil {
+				if err := k.load(text); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -177,7 +177,7 @@ func anyRuleset(t *rapid.T) Ruleset {
 func TestTransitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := newFake()
-		if err := k.Restore(context.Background(), "*nat\n:TOY-MINE - [0:0]\n-A OUTPUT -p udp -j TOY-MINE\nCOMMIT\n"); err != nil {
+		if err := k.load("*nat\n:TOY-MINE - [0:0]\n-A OUTPUT -p udp -j TOY-MINE\nCOMMIT\n"); err != nil {
 			t.Fatal(err)
 		}
 		most := rapid.IntRange(0, 3).Draw(t, "most")
@@ -206,7 +206,7 @@ func TestGuests(t *testing.T) {
 	k := newFake()
 	const guest = "-s 192.0.2.7/32 -j TOY-SVC-BBBBBBBBBBBBBBBB"
 	for _, text := range []string{web().Text(), "*nat\n-A OUTPUT " + guest + "\nCOMMIT\n"} {
-		if err := k.Restore(context.Background(), text); err != nil {
+		if err := k.load(text); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,6 +3,7 @@ package xtables
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -50,8 +51,17 @@ func baseNames() []string {
 	return []string{"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"}
 }
 
-// Restore interprets the lines; a table is replaced at its COMMIT.
-func (k *fakeKernel) Restore(_ context.Context, text string) error {
+// Restore loads the text.
+func (k *fakeKernel) Restore(_ context.Context, text io.WriterTo) error {
+	var b strings.Builder
+	if _, err := text.WriteTo(&b); err != nil {
+		return err
+	}
+	return k.load(b.String())
+}
+
+// load interprets the lines; a table is replaced at its COMMIT.
+func (k *fakeKernel) load(text string) error {
 	k.calls++
 	if k.err != nil {
 		return k.err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,14 +49,14 @@ func TestNotExist(t *testing.T) {
 				t.Errorf("a chain that is not there exists: %v, %v", ok, err)
 			}
 			text := "*nat\n:TOY-A - [0:0]\n-A TOY-A -m comment --comment \"it is a quote\" -j ACCEPT\nCOMMIT\n"
-			if err := tool.Restore(t.Context(), text); err != nil {
+			if err := tool.Restore(t.Context(), Text(text)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := tool.Rules(NAT, "TOY-A")
 			if err != nil || strings.Join(got, ";") != `-m comment --comment "it is a quote" -j ACCEPT` {
 				t.Errorf("rules %q, %v", got, err)
 			}
-			if err := tool.Restore(t.Context(), "*nat\n-A TOY-A -j TOY-NOT\nCOMMIT\n"); !errors.Is(err, ErrNotExist) {
+			if err := tool.Restore(t.Context(), Text("*nat\n-A TOY-A -j TOY-NOT\nCOMMIT\n")); !errors.Is(err, ErrNotExist) {
 				t.Errorf("a rule that leads nowhere: %v, want ErrNotExist", err)
 			}
 		})
@@ -121,7 +122,7 @@ func TestLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		restore := func() (err error) {
-			node.Do(func() { err = tool.Restore(t.Context(), "*nat\n:TOY-A - [0:0]\nCOMMIT\n") })
+			node.Do(func() { err = tool.Restore(t.Context(), Text("*nat\n:TOY-A - [0:0]\nCOMMIT\n")) })
 			return err
 		}
 		var held *LockError
@@ -197,7 +198,7 @@ func TestDropTable(t *testing.T) {
 				{"mark alone", "-X FOREIGN\n", true},
 			} {
 				if tc.text != "" {
-					if err := tool.Restore(t.Context(), "*nat\n"+tc.text+"COMMIT\n"); err != nil {
+					if err := tool.Restore(t.Context(), Text("*nat\n"+tc.text+"COMMIT\n")); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -231,7 +232,7 @@ type mortal struct {
 
 var errKilled = errors.New("killed")
 
-func (m mortal) Restore(ctx context.Context, text string) error {
+func (m mortal) Restore(ctx context.Context, text io.WriterTo) error {
 	if *m.left--; *m.left < 0 {
 		return errKilled
 	}

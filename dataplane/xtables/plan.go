@@ -56,7 +56,7 @@ func Between(f dataplane.Family, before, after []Chain) Delta {
 		if have.Tables[c.Table] == nil {
 			have.Tables[c.Table] = &TableState{Chains: map[string][]string{}}
 		}
-		have.Tables[c.Table].Chains[c.Name] = c.Rules
+		have.Tables[c.Table].Chains[c.Name] = c.rules()
 	}
 	d := Diff(Ruleset{Family: f, Chains: after}, have)
 	d.Removal = false
@@ -131,6 +131,9 @@ func (p *Plan) Changes() []dataplane.Change {
 	return out
 }
 
+// Empty reports whether nothing has to change.
+func (p *Plan) Empty() bool { return len(p.steps) == 0 }
+
 // Deltas returns the difference of each engine and family that has one, for
 // callers that want the exact input of iptables-restore.
 func (p *Plan) Deltas() []Delta {
@@ -156,7 +159,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 }
 
 func (s step) apply(ctx context.Context) error {
-	most := maxEdits(s.tool.Engine)
+	most := maxWeight(s.tool.Engine)
 	if !s.blind {
 		return apply(ctx, s.tool, s.want, s.delta, most)
 	}

@@ -1,10 +1,10 @@
 package xtables
 
 import (
+	"bufio"
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -30,6 +30,18 @@ type Chain struct {
 	// Rules are the rules in order, without "-A NAME", spelled exactly as
 	// iptables-save prints them.
 	Rules []string
+	// Make, if there is one, writes the rules instead, each time the same.
+	Make func(*Lines)
+}
+
+// rules returns the rules, however the chain has them.
+func (c Chain) rules() []string {
+	if c.Make == nil {
+		return c.Rules
+	}
+	var l Lines
+	l.write(c)
+	return l.rules()
 }
 
 // Jump is a rule of a built-in chain that leads into a chain of ours.
@@ -62,6 +74,15 @@ type Ruleset struct {
 // Empty reports whether nothing is desired.
 func (r Ruleset) Empty() bool { return len(r.Chains) == 0 && len(r.Jumps) == 0 }
 
+// Made returns the ruleset with the rules of all chains in Rules.
+func (r Ruleset) Made() Ruleset {
+	r.Chains = slices.Clone(r.Chains)
+	for i, c := range r.Chains {
+		r.Chains[i].Rules, r.Chains[i].Make = c.rules(), nil
+	}
+	return r
+}
+
 // Text returns the input for iptables-restore that makes the ruleset from
 // nothing. It loads with and without --noflush; filter comes first, see Delta.
 func (r Ruleset) Text() string {
@@ -89,49 +110,38 @@ func tables(edits []Edit, removal bool) []Table {
 	return out
 }
 
-// script collects lines of iptables-restore input, and which edit each serves.
+// script writes lines of iptables-restore input.
 type script struct {
-	b strings.Builder
-	// owner holds for each line the index of its edit, or -1.
-	owner []int
+	w *bufio.Writer
+	// lines and bytes count.
+	lines int
+	bytes int64
+	// sought is the number of a line, from 1, of which owner and found are to
+	// become the edit that it serves, or -1, and what it says.
+	sought, owner int
+	found         string
+	room          Lines
 }
 
-func (s *script) line(owner int, parts ...string) {
-	for i, p := range parts {
-		if i > 0 {
-			s.b.WriteByte(' ')
-		}
-		s.b.WriteString(p)
+// line writes a line, which serves an edit or none: -1. A rule may be in two parts.
+func (s *script) line(owner int, text string, rest []byte) {
+	if s.lines++; s.lines == s.sought {
+		s.owner, s.found = owner, text+string(rest)
 	}
-	s.b.WriteByte('\n')
-	s.owner = append(s.owner, owner)
-}
-
-// grow makes room for edits before they are written.
-func (s *script) grow(edits []Edit) {
-	bytes, lines := 0, 8
-	for _, e := range edits {
-		for _, rules := range [][]string{e.rules, e.deletes, e.inserts, e.appends} {
-			lines += len(rules)
-			for _, r := range rules {
-				bytes += len(e.Chain) + len(r) + len("-I  65536 \n")
-			}
-		}
-		lines += 2
-		bytes += 2*len(e.Chain) + len(":- [0:0]\n-X \n")
-	}
-	s.b.Grow(bytes + 256)
-	s.owner = make([]int, 0, lines)
+	_, _ = s.w.WriteString(text)
+	_, _ = s.w.Write(rest)
+	_ = s.w.WriteByte('\n')
+	s.bytes += int64(len(text)+len(rest)) + 1
 }
 
 // write puts the edits of one table into the script. Declaring a chain creates
 // or empties it, so that chains which lead to each other can be written and
 // deleted in any order.
 func (s *script) write(t Table, edits []Edit) {
-	s.line(-1, "*"+string(t))
+	s.line(-1, "*"+string(t), nil)
 	for i, e := range edits {
 		if e.Table == t && !e.base {
-			s.line(i, ":"+e.Chain, "- [0:0]")
+			s.line(i, ":"+e.Chain+" - [0:0]", nil)
 		}
 	}
 	for i, e := range edits {
@@ -139,22 +149,22 @@ func (s *script) write(t Table, edits []Edit) {
 			continue
 		}
 		for _, r := range e.deletes {
-			s.line(i, "-D", e.Chain, r)
+			s.line(i, "-D "+e.Chain+" "+r, nil)
 		}
-		for _, r := range e.rules {
-			s.line(i, "-A", e.Chain, r)
-		}
+		added := "-A " + e.Chain + " "
+		s.room.write(e.want)
+		s.room.each(func(rule []byte) { s.line(i, added, rule) })
 		for n, r := range e.inserts {
-			s.line(i, "-I", e.Chain, strconv.Itoa(n+1), r)
+			s.line(i, "-I "+e.Chain+" "+strconv.Itoa(n+1)+" "+r, nil)
 		}
 		for _, r := range e.appends {
-			s.line(i, "-A", e.Chain, r)
+			s.line(i, added+r, nil)
 		}
 	}
 	for i, e := range edits {
 		if e.Table == t && e.erase {
-			s.line(i, "-X", e.Chain)
+			s.line(i, "-X "+e.Chain, nil)
 		}
 	}
-	s.line(-1, "COMMIT")
+	s.line(-1, "COMMIT", nil)
 }

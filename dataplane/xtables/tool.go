@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-iptables/iptables"
+	"golang.org/x/sys/unix"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
@@ -47,7 +49,7 @@ func (t Tool) Save(ctx context.Context) (State, error) {
 // Restore loads text on top of what the kernel holds: all of it or, for a table
 // that is refused, nothing of that table. It waits a bounded time for the lock
 // and then returns a *LockError; refused input gives a *RestoreError.
-func (t Tool) Restore(ctx context.Context, text string) error {
+func (t Tool) Restore(ctx context.Context, text io.WriterTo) error {
 	wait := t.Wait
 	if wait == 0 {
 		wait = DefaultWait
@@ -56,7 +58,7 @@ func (t Tool) Restore(ctx context.Context, text string) error {
 	// context is noticed.
 	for began := time.Now(); ; {
 		turn := min(5*time.Second, max(time.Second, wait-time.Since(began)))
-		_, err := t.exec(ctx, "restore", &text, "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
+		_, err := t.exec(ctx, "restore", text, "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
 		var lock *LockError
 		if !errors.As(err, &lock) {
 			return err
@@ -153,9 +155,8 @@ func (t Tool) probe(ctx context.Context, text string) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, path, "-w", "5", "--noflush")
-	cmd.Stdin = strings.NewReader(text)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	_, err = t.finish(cmd, true)
+	_, err = t.finish(cmd, Text(text))
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
 		_, err = t.Save(ctx)
 	}
@@ -163,26 +164,74 @@ func (t Tool) probe(ctx context.Context, text string) error {
 }
 
 // exec runs iptables-save or iptables-restore and returns its standard output.
-func (t Tool) exec(ctx context.Context, what string, stdin *string, args ...string) ([]byte, error) {
+func (t Tool) exec(ctx context.Context, what string, input io.WriterTo, args ...string) ([]byte, error) {
 	path, err := t.path(what)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	if stdin != nil {
-		cmd.Stdin = strings.NewReader(*stdin)
-	}
-	return t.finish(cmd, stdin != nil)
+	return t.finish(exec.CommandContext(ctx, path, args...), input)
 }
 
-// finish runs the command, which has input or not, and explains its failure. The children inherit the
-// namespace of the calling thread, because Start clones on that thread.
-func (t Tool) finish(cmd *exec.Cmd, input bool) ([]byte, error) {
+// Text is input for iptables-restore that is there already.
+type Text string
+
+// WriteTo writes the text.
+func (t Text) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.WriteString(w, string(t))
+	return int64(n), err
+}
+
+// run runs the command with input, if there is any, which is written while the
+// command reads it, and not by the calling goroutine: that may be locked to its
+// thread, and takes long to wake then. The children inherit the namespace of the
+// calling thread, because Start clones on that thread.
+func run(cmd *exec.Cmd, input io.WriterTo) error {
+	if input == nil {
+		return cmd.Run()
+	}
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	widen(pipe)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := input.WriteTo(pipe)
+		_ = pipe.Close()
+		written <- err
+	}()
+	// A command that ends before it has read all says why itself.
+	if err := cmd.Wait(); err != nil {
+		<-written
+		return err
+	}
+	return <-written
+}
+
+// widen makes room in a pipe for what one part of a large change weighs, so that
+// writer and reader need not wake each other up for every few rules. A kernel that
+// refuses is slower.
+func widen(pipe io.Writer) {
+	if file, ok := pipe.(syscall.Conn); ok {
+		if raw, err := file.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+		}
+	}
+}
+
+// pipeSize is the most that an ordinary user may ask for.
+const pipeSize = 1 << 20
+
+// finish runs the command and explains its failure.
+func (t Tool) finish(cmd *exec.Cmd, input io.WriterTo) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
+	err := run(cmd, input)
 	if err == nil {
 		return stdout.Bytes(), nil
 	}
@@ -199,7 +248,7 @@ func (t Tool) finish(cmd *exec.Cmd, input bool) ([]byte, error) {
 	if u := unsupported(t.Engine, t.Family, said); u != nil {
 		return nil, u
 	}
-	if !input {
+	if input == nil {
 		return nil, fmt.Errorf("%s: %w: %s", program, err, oneLine(said))
 	}
 	return nil, &RestoreError{Program: program, Line: failingLine(said), Output: oneLine(said)}

@@ -20,10 +20,10 @@ func (t Tool) ProbeSets(ctx context.Context, set string, make func() error) erro
 		if err := make(); err != nil {
 			return err
 		}
-		text := "*nat\n:TOY-PROBE - [0:0]\n" +
+		text := Text("*nat\n:TOY-PROBE - [0:0]\n" +
 			"-A TOY-PROBE " + InSet(set) + " -j RETURN\n" +
 			"-A TOY-PROBE " + EnterSet(set, 1) + "\n" +
-			"-I PREROUTING 1 -j TOY-PROBE\nCOMMIT\n"
+			"-I PREROUTING 1 -j TOY-PROBE\nCOMMIT\n")
 		if err := t.Restore(ctx, text); err != nil {
 			return &dataplane.Unsupported{Feature: "rules with ipset", Missing: fmt.Sprintf("match and target set (module xt_set), the tool says: %v", err),
 				Mend: "load the module, or boot a kernel that has it"}

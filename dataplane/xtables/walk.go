@@ -35,7 +35,7 @@ func newRules() Rules {
 func (r Ruleset) Rules() Rules {
 	out := newRules()
 	for _, c := range r.Chains {
-		out.chains[c.Table][c.Name] = c.Rules
+		out.chains[c.Table][c.Name] = c.rules()
 	}
 	for _, last := range []bool{false, true} {
 		for _, j := range r.Jumps {
