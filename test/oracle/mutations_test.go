@@ -28,7 +28,7 @@ type kind struct {
 }
 
 func kinds() []kind {
-	return append(workloadKinds(), []kind{
+	return append([]kind{
 		{"Service", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"default"},
 			"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80},{"name":"dns","port":53,"protocol":"UDP"}]}}`, serviceMutations()},
 		{"Service with a load balancer", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","namespace":"default"},
@@ -42,7 +42,16 @@ func kinds() []kind {
 			"spec":{"containers":[{"name":"web","image":"nginx:1.27","ports":[{"name":"http","containerPort":80}]},{"name":"log","image":"busybox"}]}}`, podMutations()},
 		{"Node", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDR":"10.244.0.0/24"}}`, nodeMutations()},
 		{"Namespace", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`, namespaceMutations()},
-	}...)
+	}, workloadKinds()...)
+}
+
+// rounds is how many handfuls of mutations are tried: fewer where a template is as
+// well tried as Pods are.
+func (k kind) rounds() int {
+	if strings.Contains(k.base, `"template"`) {
+		return 500
+	}
+	return 1500
 }
 
 // each makes one mutation of every value.
