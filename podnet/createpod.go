@@ -2,6 +2,7 @@ package podnet
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func (b *podBuilder) namespace() {
 
 func (b *podBuilder) pair() {
 	path, name := b.node.Path(b.net.Name), b.net.HostLink
-	p := pair{host: name, alias: hostMark(b.net.Name), bridge: b.node.cfg.Bridge, namespace: path, mtu: b.node.cfg.MTU}
+	p := pair{host: name, alias: hostMark(b.net.Name), bridge: b.node.cfg.Bridge, namespace: path, mtu: b.node.cfg.MTU, mac: hardwareAddress(b.net.Addrs)}
 	object := fmt.Sprintf("link %s, %s in %s", name, podLink, b.net.Name)
 	l, exists := b.facts.links[name]
 	if exists && name == b.forgotten {
@@ -172,6 +173,16 @@ func (b *podBuilder) pair() {
 	lines := []string{fmt.Sprintf("+ ip link add %s mtu %d master %s type veth peer %s netns %s", name, p.mtu, p.bridge, podLink, b.net.Name),
 		fmt.Sprintf("+ bridge link set dev %s hairpin on", name)}
 	b.add(dataplane.Add, object, "missing", lines, func(k *kernel) error { return k.addPair(p) })
+}
+
+// hardwareAddress of a Pod follows from its first address: whoever has the address
+// later, or a new link of the same Pod, is met by what neighbours still remember.
+func hardwareAddress(addrs []netip.Addr) net.HardwareAddr {
+	if len(addrs) == 0 {
+		return nil
+	}
+	b := addrs[0].AsSlice()
+	return append(net.HardwareAddr{0x0a, 0x58}, b[len(b)-4:]...)
 }
 
 // unfinished says what is wrong with the node's end of a pair, or "".

@@ -172,6 +172,8 @@ func (k *kernel) addPair(p pair) error {
 type pair struct {
 	host, alias, bridge, namespace string
 	mtu                            int
+	// mac is the hardware address of the far end.
+	mac net.HardwareAddr
 }
 
 func (k *kernel) makePair(p pair, master int) (netlink.Link, error) {
@@ -180,7 +182,7 @@ func (k *kernel) makePair(p pair, master int) (netlink.Link, error) {
 		return nil, fmt.Errorf("network namespace: %w", err)
 	}
 	defer ns.Close()
-	v := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: podLink, PeerNamespace: netlink.NsFd(int(ns.Fd())), PeerMTU: uint32(p.mtu)}
+	v := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: podLink, PeerNamespace: netlink.NsFd(int(ns.Fd())), PeerMTU: uint32(p.mtu), PeerHardwareAddr: p.mac}
 	v.Name, v.MTU, v.MasterIndex = p.host, p.mtu, master
 	if err := k.h.LinkAdd(v); err != nil {
 		if errors.Is(err, unix.EOPNOTSUPP) {
