@@ -3,6 +3,8 @@ package controller
 import (
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,31 +21,38 @@ func (in Input) Of(owner cluster.Ref) Input {
 	out := in
 	out.Deployments, out.StatefulSets = keep(in.Deployments, cluster.Deployment, owner), keep(in.StatefulSets, cluster.StatefulSet, owner)
 	out.DaemonSets = keep(in.DaemonSets, cluster.DaemonSet, owner)
-	out.ReplicaSets, out.OwnedSets, out.Revisions, out.Pods = nil, nil, nil, nil
-	mine := map[types.UID]bool{}
-	adopters := out.adopters()
-	for _, rs := range slices.Concat(in.OwnedSets, in.ReplicaSets) {
+	out.ReplicaSets, out.OwnedSets = nil, out.setsOf(owner)
+	out.Revisions = slices.DeleteFunc(slices.Clone(in.Revisions), func(r *appsv1.ControllerRevision) bool { return !isOwner(r, owner) })
+	out.Pods = out.podsOf(owner)
+	return out
+}
+
+// setsOf are the ReplicaSets of an input that an owner has or could adopt, and that
+// which it is itself.
+func (in Input) setsOf(owner cluster.Ref) []*appsv1.ReplicaSet {
+	adopters := Input{Deployments: in.Deployments}.selectors()
+	all := slices.Concat(in.OwnedSets, in.ReplicaSets)
+	return slices.DeleteFunc(all, func(rs *appsv1.ReplicaSet) bool {
 		orphan := metav1.GetControllerOfNoCopy(rs) == nil && rs.Namespace == owner.Namespace
-		if isOwner(rs, owner) || owner.Kind == cluster.ReplicaSet && named(rs, owner) || orphan && matchesAny(adopters, rs.Labels) {
-			out.OwnedSets = append(out.OwnedSets, rs)
-			mine[UID(cluster.ReplicaSet, rs)] = true
-		}
+		itself := owner.Kind == cluster.ReplicaSet && named(rs, owner)
+		return !isOwner(rs, owner) && !itself && !(orphan && matchesAny(adopters, rs.Labels))
+	})
+}
+
+// podsOf are the Pods of an input that an owner or the sets of the input have, or
+// could adopt.
+func (in Input) podsOf(owner cluster.Ref) []*corev1.Pod {
+	mine := map[types.UID]bool{}
+	for _, rs := range in.OwnedSets {
+		mine[UID(cluster.ReplicaSet, rs)] = true
 	}
-	for _, rev := range in.Revisions {
-		if isOwner(rev, owner) {
-			out.Revisions = append(out.Revisions, rev)
-		}
-	}
-	selectors := out.selectors()
+	selectors := in.selectors()
+	var out []*corev1.Pod
 	for _, pod := range in.Pods {
 		ref := metav1.GetControllerOfNoCopy(pod)
-		switch {
-		case ref == nil:
-			if pod.Namespace == owner.Namespace && matchesAny(selectors, pod.Labels) {
-				out.Pods = append(out.Pods, pod)
-			}
-		case isOwner(pod, owner), mine[ref.UID]:
-			out.Pods = append(out.Pods, pod)
+		orphan := ref == nil && pod.Namespace == owner.Namespace
+		if isOwner(pod, owner) || ref != nil && mine[ref.UID] || orphan && matchesAny(selectors, pod.Labels) {
+			out = append(out, pod)
 		}
 	}
 	return out
@@ -79,11 +88,6 @@ func named(obj metav1.Object, ref cluster.Ref) bool {
 // isOwner tells whether the owner controls the object.
 func isOwner(obj metav1.Object, owner cluster.Ref) bool {
 	return metav1.GetControllerOfNoCopy(obj) != nil && ownerRef(obj) == owner
-}
-
-// adopters are the selectors of Deployments, by which they adopt sets.
-func (in Input) adopters() []labels.Selector {
-	return Input{Deployments: in.Deployments}.selectors()
 }
 
 // selectors of all that may adopt Pods. Those of Deployments include the ones of

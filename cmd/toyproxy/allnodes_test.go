@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/toyproxy/toyproxy/agent"
+	"github.com/toyproxy/toyproxy/cluster"
 )
 
 // TestAllNodes plays the scripts below testdata/allnodes, in which one machine has
@@ -46,5 +51,17 @@ func TestAllNodes(t *testing.T) {
 				Condition: condition,
 			})
 		})
+	}
+}
+
+// TestAllNodesRefuseWorkloads: none is left out in silence.
+func TestAllNodesRefuseWorkloads(t *testing.T) {
+	in := agent.Input{Objects: cluster.Objects{
+		Deployments: []*appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}},
+		ReplicaSets: []*appsv1.ReplicaSet{{}}, StatefulSets: []*appsv1.StatefulSet{{}}, DaemonSets: []*appsv1.DaemonSet{{}},
+	}}
+	refuseWorkloads(&in)
+	if len(in.Problems) != 4 || in.Problems[0].Warning || in.Problems[0].Object.String() != "Deployment default/web" {
+		t.Errorf("problems %v, want one for each workload", in.Problems)
 	}
 }

@@ -104,6 +104,7 @@ func readFleet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (*fleet, err
 	members, err := f.choose(kept, made)
 	if err == nil {
 		keepAges(f.in.Objects.Services, earlier)
+		refuseWorkloads(&f.in)
 		err = errors.Join(refuseNothing(f.in, f.source), f.join(members, made))
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
@@ -118,6 +119,29 @@ func memberOf(n *corev1.Node) (m podnet.Member, faults []podnet.Fault) {
 		m.Addrs = slices.DeleteFunc(m.Addrs, netip.Addr.Is6)
 	}
 	return m, faults
+}
+
+// refuseWorkloads reports the workloads of an input: who keeps them keeps one node.
+func refuseWorkloads(in *agent.Input) {
+	found := len(in.Problems)
+	in.Problems = slices.Clone(in.Problems)
+	refuse := func(kind cluster.Kind, obj metav1.Object) {
+		in.Problems = append(in.Problems, cluster.Problem{Object: cluster.MakeRef(kind, obj.GetNamespace(), obj.GetName()),
+			Message: "its Pods are not made with --all-nodes: a workload is kept on one node; write the Pods themselves, or sync that node by --node"})
+	}
+	for _, d := range in.Objects.Deployments {
+		refuse(cluster.Deployment, d)
+	}
+	for _, rs := range in.Objects.ReplicaSets {
+		refuse(cluster.ReplicaSet, rs)
+	}
+	for _, s := range in.Objects.StatefulSets {
+		refuse(cluster.StatefulSet, s)
+	}
+	for _, d := range in.Objects.DaemonSets {
+		refuse(cluster.DaemonSet, d)
+	}
+	located(in.Problems[found:], *in)
 }
 
 // withoutNamesakes leaves out Pods whose network namespace would have the name of
