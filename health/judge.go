@@ -41,24 +41,7 @@ func (s Status) Healthy() bool { return s.Alive && s.Eligible }
 // Judge says how healthy a node is. Limit is how long a change may wait, passes may
 // fail, and none may come. Pure.
 func Judge(k Known, now time.Time, limit time.Duration) Status {
-	s := Status{Eligible: k.Leaving == ""}
-	since := func(t time.Time) time.Duration { return now.Sub(t).Round(time.Second) }
-	overdue := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) >= limit }
-	switch {
-	case k.Good.IsZero() && k.Failure != nil:
-		s.add("nothing has been programmed yet: %v", k.Failure)
-	case k.Good.IsZero():
-		s.add("nothing has been programmed yet")
-	case k.Unrepaired > 0 && k.Failure != nil:
-		s.add("the kernel was changed by others in %d places, and could not be put right: %v", k.Unrepaired, k.Failure)
-	case k.Failure != nil && overdue(k.Failing):
-		s.add("passes have failed for %s: %v", since(k.Failing), k.Failure)
-	}
-	if !k.Good.IsZero() && overdue(k.Last) {
-		s.add("no pass has come to its end for %s", since(k.Last))
-	} else if !k.Good.IsZero() && overdue(k.Waiting) {
-		s.add("a change has waited for %s to be put in force", since(k.Waiting))
-	}
+	s := Status{Eligible: k.Leaving == "", Reasons: k.complaints(now, limit)}
 	s.Alive = len(s.Reasons) == 0
 	if !s.Eligible {
 		s.Reasons = append(s.Reasons, "the node is about to go: "+k.Leaving)
@@ -66,6 +49,31 @@ func Judge(k Known, now time.Time, limit time.Duration) Status {
 	return s
 }
 
-func (s *Status) add(format string, args ...any) {
-	s.Reasons = append(s.Reasons, fmt.Sprintf(format, args...))
+// complaints say why the passes do not do their work; none when they do.
+func (k Known) complaints(now time.Time, limit time.Duration) []string {
+	if k.Good.IsZero() && k.Failure != nil {
+		return []string{fmt.Sprintf("nothing has been programmed yet: %v", k.Failure)}
+	}
+	if k.Good.IsZero() {
+		return []string{"nothing has been programmed yet"}
+	}
+	var out []string
+	if k.Unrepaired > 0 {
+		out = append(out, fmt.Sprintf("the kernel was changed by others in %d places, and could not be put right: %v", k.Unrepaired, k.Failure))
+	} else if since, long := overdue(k.Failing, now, limit); long {
+		out = append(out, fmt.Sprintf("passes have failed for %s: %v", since, k.Failure))
+	}
+	if since, long := overdue(k.Last, now, limit); long {
+		out = append(out, fmt.Sprintf("no pass has come to its end for %s", since))
+	} else if since, long := overdue(k.Waiting, now, limit); long {
+		out = append(out, fmt.Sprintf("a change has waited for %s to be put in force", since))
+	}
+	return out
+}
+
+// overdue tells how long ago something was, and whether that is too long. What never
+// was is not.
+func overdue(t, now time.Time, limit time.Duration) (since time.Duration, long bool) {
+	since = now.Sub(t)
+	return since.Round(time.Second), !t.IsZero() && since >= limit
 }

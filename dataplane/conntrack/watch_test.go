@@ -1,6 +1,7 @@
 package conntrack
 
 import (
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
@@ -94,5 +95,49 @@ func TestWatchOverflow(t *testing.T) {
 	}
 	if n, err := end(2); err != nil || n != 2 {
 		t.Errorf("afterwards: %d of 2 ends told, error %v", n, err)
+	}
+}
+
+// BenchmarkDecode is what an entry of a dump costs beside what the kernel does.
+func BenchmarkDecode(b *testing.B) {
+	m := message(flow("tcp 10.244.0.2:4000 10.96.0.53:53 10.244.0.5:53"))
+	m = attribute(m, ctaCountersOrig|nested, attribute(attribute(nil, ctaCountPackets, make([]byte, 8)), ctaCountBytes, make([]byte, 8)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := decodeCounted(m); !ok {
+			b.Fatal("not decoded")
+		}
+	}
+}
+
+// TestDecodeCounts: counts, the end, and whether it is being told.
+func TestDecodeCounts(t *testing.T) {
+	m := message(flow("tcp 10.244.0.2:4000 10.96.0.53:53 10.244.0.5:53"))
+	volume := func(packets, bytes uint64) []byte {
+		b := attribute(nil, ctaCountPackets, binary.BigEndian.AppendUint64(nil, packets))
+		return attribute(b, ctaCountBytes, binary.BigEndian.AppendUint64(nil, bytes))
+	}
+	m = attribute(m, ctaCountersOrig|nested, volume(1, 2))
+	m = attribute(m, ctaCountersReply|nested, volume(3, 1<<40))
+	m = attribute(m, ctaStatus, binary.BigEndian.AppendUint32(nil, statusDying))
+	c, ok := decodeCounted(m)
+	if want := (Volume{1, 2}); !ok || c.Sent != want || c.Answered != (Volume{3, 1 << 40}) || c.Over || !c.dying {
+		t.Errorf("%+v, %v", c, ok)
+	}
+	for _, tc := range []struct {
+		kind  uint16
+		p     dataplane.Protocol
+		state byte
+		want  bool
+	}{
+		{ctaInfoTCP, dataplane.TCP, 3, false}, {ctaInfoTCP, dataplane.TCP, stateTimeWait, true}, {ctaInfoTCP, dataplane.TCP, stateTCPClosed, true},
+		{ctaInfoSCTP, dataplane.SCTP, 4, false}, {ctaInfoSCTP, dataplane.SCTP, stateSCTPClosed, true}, {ctaInfoSCTP, dataplane.SCTP, 7, true},
+	} {
+		f := flow("tcp 10.244.0.2:4000 10.96.0.53:53 10.244.0.5:53")
+		f.Protocol = tc.p
+		m := attribute(message(f), ctaProtoInfo|nested, attribute(nil, tc.kind|nested, attribute(nil, ctaInfoState, []byte{tc.state})))
+		if c, ok := decodeCounted(m); !ok || c.Over != tc.want {
+			t.Errorf("%s in state %d: over %v", tc.p, tc.state, c.Over)
+		}
 	}
 }

@@ -60,39 +60,66 @@ func decode(b []byte) (Flow, bool) {
 }
 
 // decodeCounted is decode with what the kernel has counted.
-func decodeCounted(b []byte) (f Counted, ok bool) {
+func decodeCounted(b []byte) (Counted, bool) {
 	if len(b) < headerSize {
 		return Counted{}, false
 	}
-	var reply dataplane.Protocol
-	var status uint32
-	var state [2]uint8 // of TCP and SCTP
+	var m entry
 	for tag, v := range attributes(b[headerSize:]) {
-		switch {
-		case tag == ctaTupleOrig:
-			f.Original, f.Protocol = decodeTuple(v)
-		case tag == ctaTupleReply:
-			f.Reply, reply = decodeTuple(v)
-		case tag == ctaStatus && len(v) == 4:
-			status = binary.BigEndian.Uint32(v)
-		case tag == ctaID && len(v) == 4:
-			f.ID = binary.BigEndian.Uint32(v)
-		case tag == ctaProtoInfo:
-			state = decodeState(v)
-		case tag == ctaCountersOrig:
-			f.Sent = decodeVolume(v)
-		case tag == ctaCountersReply:
-			f.Answered = decodeVolume(v)
-		case tag == ctaZone:
-			return Counted{}, false
-		}
+		m.take(tag, v)
 	}
-	f.Over = over(f.Protocol, state)
-	f.dying = status&statusDying != 0
-	f.Rewritten = status&statusDstNAT != 0
-	first := f.Protocol == dataplane.TCP && state[0] == stateSynSent || f.Protocol == dataplane.SCTP && state[1] == stateCookieWait
-	f.Opening = first && status&statusSeenReply == 0
-	return f, f.Protocol != 0 && f.Protocol == reply
+	return m.counted(), m.Protocol != 0 && m.Protocol == m.reply && !m.zoned
+}
+
+// entry is what the attributes of a message say of a flow.
+type entry struct {
+	Counted
+	// reply is the protocol of the answers, state that of TCP and of SCTP.
+	reply  dataplane.Protocol
+	status uint32
+	state  [2]uint8
+	zoned  bool
+}
+
+// take takes note of an attribute.
+func (m *entry) take(tag uint16, v []byte) {
+	switch tag {
+	case ctaTupleOrig:
+		m.Original, m.Protocol = decodeTuple(v)
+	case ctaTupleReply:
+		m.Reply, m.reply = decodeTuple(v)
+	case ctaStatus:
+		m.status = decodeNumber(v)
+	case ctaID:
+		m.ID = decodeNumber(v)
+	case ctaProtoInfo:
+		m.state = decodeState(v)
+	case ctaCountersOrig:
+		m.Sent = decodeVolume(v)
+	case ctaCountersReply:
+		m.Answered = decodeVolume(v)
+	case ctaZone:
+		m.zoned = true
+	}
+}
+
+// counted is the flow, with what status and state say of it.
+func (m *entry) counted() Counted {
+	f := m.Counted
+	f.Rewritten = m.status&statusDstNAT != 0
+	first := f.Protocol == dataplane.TCP && m.state[0] == stateSynSent || f.Protocol == dataplane.SCTP && m.state[1] == stateCookieWait
+	f.Opening = first && m.status&statusSeenReply == 0
+	f.Over = over(f.Protocol, m.state)
+	f.dying = m.status&statusDying != 0
+	return f
+}
+
+// decodeNumber returns 0 for what is no number of 32 bits.
+func decodeNumber(v []byte) uint32 {
+	if len(v) != 4 {
+		return 0
+	}
+	return binary.BigEndian.Uint32(v)
 }
 
 func decodeVolume(b []byte) (v Volume) {

@@ -246,3 +246,22 @@ func TestSince(t *testing.T) {
 		t.Errorf("the lines themselves have changed: %s", diff)
 	}
 }
+
+// BenchmarkSaw is what a flow of a dump costs that was there before.
+func BenchmarkSaw(b *testing.B) {
+	l := meter.NewLedger()
+	l.Set(tables.Small())
+	dump(l)
+	const flows = 10_000
+	all := make([]conntrack.Counted, flows)
+	for i := range all {
+		all[i] = flow(i+1, web, pod1, 1)
+	}
+	dump(l, all...)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		dump(l, all...)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/flows, "ns/flow")
+}
