@@ -289,7 +289,7 @@ func (p *pause) reaped(pid int, status unix.WaitStatus) {
 	}
 	for _, u := range p.sup.units {
 		if u.running() && u.Pid == pid {
-			p.remains[u].close(!p.sup.ending) // when the Pod ends, all its orphans do
+			p.remains[u].close(true) // commands of toyproxy exec among them, which are no children of ours
 			delete(p.remains, u)
 			p.outlets[u.Name].drain()
 			p.sup.exited(u, p.exit(u, status), time.Now())
