@@ -38,12 +38,20 @@ type Config struct {
 // concurrent use.
 type State struct {
 	config Config
-	mu     sync.Mutex
-	known  Known
+	// mu guards known, and the limit.
+	mu    sync.Mutex
+	known Known
 }
 
 // New returns the state of a process that has made no pass.
 func New(c Config) *State { return &State{config: c} }
+
+// SetLimit changes how long is too long.
+func (s *State) SetLimit(limit time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.Limit = limit
+}
 
 // Waiting takes note of a change that waits for its pass.
 func (s *State) Waiting(since time.Time) {

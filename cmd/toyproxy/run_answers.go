@@ -66,13 +66,16 @@ func (d *daemon) startAnswers(ctx context.Context) *answers {
 		cfg.Meter = a.meter
 	}
 	a.recorder = metrics.New(cfg)
-	a.health = health.New(health.Config{Limit: max(2*d.opts.sync, leastHealthLimit), Now: time.Now, Families: families,
+	a.health = health.New(health.Config{Limit: healthLimit(d.opts.sync), Now: time.Now, Families: families,
 		Asked: func(p health.Probe, code int) { a.recorder.Asked(string(p), code) }})
 	a.ports = health.NewNodePorts(ctx, func() bool { return a.health.Status().Alive })
 	d.answer(ctx, a, flags.metrics, a.recorder.Handler(a.health.Answer(health.Healthz)))
 	d.answer(ctx, a, flags.healthz, a.health.Handler())
 	return a
 }
+
+// healthLimit is how long changes may wait, and passes fail, with a sync period.
+func healthLimit(sync time.Duration) time.Duration { return max(2*sync, leastHealthLimit) }
 
 // observers are those of the answers, in the order they are told.
 func (a *answers) observers() []agent.Observer {
