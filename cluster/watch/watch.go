@@ -74,7 +74,7 @@ func follow(ctx context.Context, cfg Config) error {
 				return err
 			}
 		case e := <-w.Events:
-			if e.Op == fsnotify.Chmod {
+			if e.Op == fsnotify.Chmod || !watched.matters(e.Name) {
 				continue // reading a file may touch its times
 			}
 		}
@@ -116,7 +116,7 @@ func settle(ctx context.Context, w *fsnotify.Watcher) bool {
 func (ps places) become(w *fsnotify.Watcher, cfg Config) error {
 	next := cfg.places()
 	for dir := range ps {
-		if !next[dir] {
+		if next[dir] == nil {
 			_ = w.Remove(dir) // it may be gone by itself
 			delete(ps, dir)
 		}
@@ -126,7 +126,7 @@ func (ps places) become(w *fsnotify.Watcher, cfg Config) error {
 		if err := w.Add(dir); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
-		ps[dir] = true
+		ps[dir] = next[dir]
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (cfg Config) places() places {
 	}
 	out := places{}
 	for _, p := range cfg.Paths {
-		out.add(p)
+		out.at(filepath.Clean(p)).all = true
 	}
 	return out
 }
