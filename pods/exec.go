@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -143,12 +142,8 @@ func (c *Container) Run(ctx context.Context, args []string, s Streams) (int, err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() {
-		// The thread is in the container's namespaces for good, and ends with the
-		// command, which is killed when it ends earlier.
-		runtime.LockOSThread()
-		done <- c.run(ctx, w, cmd)
-	}()
+	// The command is killed when the thread ends that started it.
+	onOwnThread(func() { done <- c.run(ctx, w, cmd) })
 	err = c.await(done, cancel)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

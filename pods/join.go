@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,27 @@ import (
 // InitName is the hidden command that is the first process of a Pod whose
 // containers share their processes: it does nothing but reap.
 const InitName = "pause-init"
+
+// onOwnThread calls f on a thread that ends with it: whatever f does to the thread's
+// namespaces, nobody else sees. It is never the process's first, whose namespaces
+// stand for those of the process in /proc.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		taken := make(chan struct{})
+		go func() { // on another one, as this one is held
+			runtime.LockOSThread()
+			close(taken)
+			f()
+		}()
+		<-taken
+		runtime.UnlockOSThread()
+	}()
+}
 
 // joinContainer brings the calling thread, which is locked and never used for
 // anything else again, into all namespaces of a process. Children that it starts

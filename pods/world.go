@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -203,8 +202,7 @@ func (w *world) onThread(f func() error, cmd *exec.Cmd) (int, error) {
 		err error
 	}
 	started := make(chan outcome, 1)
-	go func() {
-		runtime.LockOSThread()
+	onOwnThread(func() {
 		pidfd := -1
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: w.deathSignal(), PidFD: &pidfd}
 		if err := f(); err != nil {
@@ -215,7 +213,7 @@ func (w *world) onThread(f func() error, cmd *exec.Cmd) (int, error) {
 		_ = cmd.Process.Release() // the pause process reaps all its children
 		started <- outcome{pid: pid}
 		awaitEnd(pid, pidfd)
-	}()
+	})
 	o := <-started
 	return o.pid, o.err
 }
