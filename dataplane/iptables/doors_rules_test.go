@@ -56,7 +56,7 @@ func TestDoorRules(t *testing.T) {
 		allowedChain(ref.Frontends[2].Key), "XIP-ALLOWED", frontendChain(ref.Frontends[1].Key), "CIP", setChain(ref.Sets[0].Name, ""), "SET")
 	want := []string{
 		"filter TOY-INVALID -d 192.0.2.1/32 -p tcp -m tcp --dport 30000 -j DROP",
-		"filter TOY-FORWARD -m conntrack --ctstate DNAT -m connmark --mark 0x4000/0x4000 -j ACCEPT",
+		"filter TOY-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m connmark --mark 0x4000/0x4000 -j ACCEPT",
 		// The set has a chain of its own, now that several frontends lead to it.
 		"nat SET -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.200.0.1:8080",
 		"nat SET -p tcp -j DNAT --to-destination 10.201.0.1:8080",

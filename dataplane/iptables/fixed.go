@@ -66,6 +66,10 @@ func (l *layout) filterChains() []xtables.Chain {
 	}
 }
 
+// sentOrKnown matches what our rules have translated, and flows that IPVS carries to
+// their end: connection tracking has no part in the translation of those.
+const sentOrKnown = "-m conntrack --ctstate RELATED,ESTABLISHED,DNAT"
+
 // forward accepts what was sent to a Service address, and its answers; and
 // what Pods send each other directly, which the node routes even between its own.
 //
@@ -75,7 +79,7 @@ func (l *layout) filterChains() []xtables.Chain {
 func (l *layout) forward() xtables.Chain {
 	var out []string
 	for _, r := range l.node.ServiceRanges {
-		match := "-m conntrack --ctstate DNAT"
+		match := sentOrKnown
 		switch {
 		case r.IsSingleIP():
 			match += " --ctorigdst " + r.Addr().String()
@@ -85,7 +89,7 @@ func (l *layout) forward() xtables.Chain {
 		out = append(out, rule(match, "-j ACCEPT"))
 	}
 	if l.outer > 0 {
-		out = append(out, rule("-m conntrack --ctstate DNAT -m connmark --mark "+marksOf(l.node).ours, "-j ACCEPT"))
+		out = append(out, rule(sentOrKnown, "-m connmark --mark "+marksOf(l.node).ours, "-j ACCEPT"))
 	}
 	for _, p := range xtables.PodToPod(l.node) {
 		out = append(out, rule(p, "-j ACCEPT"))

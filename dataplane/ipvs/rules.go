@@ -26,8 +26,10 @@ const (
 )
 
 const (
-	newFlow   = "-m conntrack --ctstate NEW "
-	knownFlow = "-m conntrack --ctstate RELATED,ESTABLISHED "
+	newFlow = "-m conntrack --ctstate NEW "
+	// knownFlow holds also for what another backend has translated, whose rules go when
+	// all of ours stand.
+	knownFlow = "-m conntrack --ctstate RELATED,ESTABLISHED,DNAT "
 	// firstPacket is narrower than newFlow, which holds until there is an answer.
 	firstPacket = "-m conntrack ! --ctstatus CONFIRMED "
 	masq        = "-j MASQUERADE --random-fully"
