@@ -38,10 +38,10 @@ type world struct {
 	check func(before []*corev1.Pod, res Result)
 }
 
-const (
-	revisionKind cluster.Kind = "ControllerRevision"
-	nodeName                  = "n1"
-)
+// revisionKind is no kind that a manifest has.
+const revisionKind cluster.Kind = "ControllerRevision"
+
+const nodeName = "n1"
 
 func newWorld(t testing.TB) *world {
 	return &world{

@@ -58,8 +58,6 @@ type kubernetes struct {
 	t      *testing.T
 	client *fake.Clientset
 	serial atomic.Int64
-	// stop ends a wait for a state that does not come.
-	stop <-chan struct{}
 }
 
 // startKubernetes starts the controllers; they end with the test.
