@@ -124,8 +124,14 @@ func (t *turn) desired() Desired {
 	objs := l.store.Objects()
 	d := Desired{Objects: objs, Pods: objs.Pods, Made: Made(t.setting.Input.Objects.Pods), Node: l.tracker.node,
 		Table: l.tracker.Table(), Problems: t.problems, Locate: t.setting.Input.Locate}
+	others := map[types.NamespacedName]bool{}
+	for _, p := range t.setting.Input.Objects.Pods {
+		others[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p.Status.PodIP != ""
+	}
 	for _, p := range t.living {
-		d.Made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = true
+		if name := (types.NamespacedName{Namespace: p.Namespace, Name: p.Name}); !others[name] {
+			d.Made[name] = true
+		}
 	}
 	for _, svc := range objs.Services {
 		d.Slices = append(d.Slices, l.tracker.Slices(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})...)

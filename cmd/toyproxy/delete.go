@@ -121,6 +121,9 @@ func (f *deleteFlags) delete(t target) (types.UID, error) {
 		if f.ignoreMissing {
 			return "", nil
 		}
+		if _, err := readLive(f.place.stateDir(), t); err == nil {
+			return "", fmt.Errorf("pod %q is not kept by this node: it is in the manifests with an address, so take it out there", t.Name)
+		}
 		return "", absent(t, err)
 	}
 	var id types.UID

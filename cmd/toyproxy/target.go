@@ -218,6 +218,10 @@ func readLive(stateDir string, t target) (metav1.Object, error) {
 		return w.StatefulSets.Load(t.NamespacedName)
 	case cluster.DaemonSet:
 		return w.DaemonSets.Load(t.NamespacedName)
+	case cluster.Pod:
+		if p, err := state.OpenPods(stateDir).Load(t.NamespacedName); err == nil {
+			return p, nil
+		}
 	}
 	for _, obj := range readLiveOf(stateDir, t) {
 		if obj.GetName() == t.Name && obj.GetNamespace() == t.Namespace {
