@@ -23,9 +23,12 @@ func (l *Lines) Add(rules ...string) {
 	}
 }
 
+// empty takes all rules out.
+func (l *Lines) empty() { l.Text, l.ends = l.Text[:0], l.ends[:0] }
+
 // write writes the rules of a chain in the place of all that were there.
 func (l *Lines) write(c Chain) {
-	l.Text, l.ends = l.Text[:0], l.ends[:0]
+	l.empty()
 	if c.Make != nil {
 		c.Make(l)
 		return

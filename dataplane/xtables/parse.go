@@ -1,6 +1,7 @@
 package xtables
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 )
@@ -85,29 +86,89 @@ func (s State) jumps(t Table, base string) []string {
 // with or without counters. It is an error when a table says that this tool
 // cannot read it, because what cannot be read cannot be compared.
 func Parse(save []byte) (State, error) {
-	st := State{Tables: map[Table]*TableState{}}
-	var cur *TableState
-	n := -1
-	for line := range strings.Lines(string(save)) {
-		line, n = strings.TrimSuffix(line, "\n"), n+1
-		switch {
-		case line == "" || line == "COMMIT":
-		case line[0] == '#':
-			if err := complaint(line); err != nil {
-				return State{}, err
-			}
-		case line[0] == '*':
-			cur = &TableState{Chains: map[string][]string{}, Bases: map[string]*BaseState{}, Referenced: map[string]string{}}
-			st.Tables[Table(line[1:])] = cur
-		case cur == nil:
-			return State{}, fmt.Errorf("line %d of iptables-save: %q stands in no table", n+1, line)
-		default:
-			if err := cur.read(line); err != nil {
-				return State{}, fmt.Errorf("line %d of iptables-save: %w", n+1, err)
-			}
+	p := newParser()
+	_, _ = p.Write(save)
+	return p.result()
+}
+
+// parser is Parse for text that comes piece by piece: all of it at once would be as
+// large as the state that it tells of.
+type parser struct {
+	state State
+	table *TableState
+	// chain is the chain of ours whose rules are coming in, room those that came.
+	chain string
+	room  Lines
+	// rest is a line whose end is yet to come, lines how many came.
+	rest  []byte
+	lines int
+	err   error
+}
+
+func newParser() *parser { return &parser{state: State{Tables: map[Table]*TableState{}}} }
+
+// Write takes more of the text. What is wrong with it is told by result.
+func (p *parser) Write(text []byte) (int, error) {
+	n := len(text)
+	for p.err == nil {
+		line, after, whole := bytes.Cut(text, []byte{'\n'})
+		if !whole {
+			break
+		}
+		if len(p.rest) > 0 {
+			p.rest = append(p.rest, line...)
+			line = p.rest
+		}
+		p.line(line)
+		p.rest, text = p.rest[:0], after
+	}
+	p.rest = append(p.rest, text...)
+	return n, nil
+}
+
+// result returns the state when all of the text has come.
+func (p *parser) result() (State, error) {
+	if p.err == nil && len(p.rest) > 0 {
+		p.line(p.rest)
+	}
+	if p.err != nil {
+		return State{}, p.err
+	}
+	p.keep()
+	return p.state, nil
+}
+
+// keep puts the rules that came for a chain of ours into its table.
+func (p *parser) keep() {
+	if p.chain == "" {
+		return
+	}
+	rules := p.room.rules()
+	if had := p.table.Chains[p.chain]; len(had) > 0 {
+		rules = append(had, rules...)
+	}
+	p.table.Chains[p.chain], p.chain = rules, ""
+	p.room.empty()
+}
+
+// line takes a line, which is only lent to it.
+func (p *parser) line(line []byte) {
+	p.lines++
+	switch {
+	case len(line) == 0 || string(line) == "COMMIT":
+	case line[0] == '#':
+		p.err = complaint(string(line))
+	case line[0] == '*':
+		p.keep()
+		p.table = &TableState{Chains: map[string][]string{}, Bases: map[string]*BaseState{}, Referenced: map[string]string{}}
+		p.state.Tables[Table(line[1:])] = p.table
+	case p.table == nil:
+		p.err = fmt.Errorf("line %d of iptables-save: %q stands in no table", p.lines, line)
+	default:
+		if err := p.read(line); err != nil {
+			p.err = fmt.Errorf("line %d of iptables-save: %w", p.lines, err)
 		}
 	}
-	return st, nil
 }
 
 // complaint recognises "# Table `nat' is incompatible, use 'nft' tool.", which
@@ -126,23 +187,32 @@ func complaint(line string) error {
 }
 
 // read takes a chain declaration or a rule.
-func (ts *TableState) read(line string) error {
+func (p *parser) read(line []byte) error {
 	if line[0] == '[' { // counters, from iptables-save -c
-		_, rest, _ := strings.Cut(line, "] ")
-		line = rest
+		_, line, _ = bytes.Cut(line, []byte("] "))
 	}
-	switch {
-	case strings.HasPrefix(line, ":"):
-		name, rest, _ := strings.Cut(line[1:], " ")
+	if declared, ok := bytes.CutPrefix(line, []byte(":")); ok {
+		name, rest, _ := strings.Cut(string(declared), " ")
 		policy, _, _ := strings.Cut(rest, " ")
-		ts.declare(name, policy)
-		return nil
-	case strings.HasPrefix(line, "-A "):
-		chain, rule, _ := strings.Cut(line[len("-A "):], " ")
-		ts.rule(chain, rule)
+		p.table.declare(name, policy)
 		return nil
 	}
-	return fmt.Errorf("%q is neither a chain nor a rule", line)
+	rest, ok := bytes.CutPrefix(line, []byte("-A "))
+	if !ok {
+		return fmt.Errorf("%q is neither a chain nor a rule", line)
+	}
+	chain, rule, _ := bytes.Cut(rest, []byte{' '})
+	if string(chain) != p.chain {
+		p.keep()
+		if _, ours := p.table.Chains[string(chain)]; !ours && !Owned(string(chain)) {
+			p.table.foreign(string(chain), string(rule))
+			return nil
+		}
+		p.chain = string(chain)
+	}
+	p.room.Text = append(p.room.Text, rule...)
+	p.room.End()
+	return nil
 }
 
 func (ts *TableState) declare(name, policy string) {
@@ -156,11 +226,8 @@ func (ts *TableState) declare(name, policy string) {
 	}
 }
 
-func (ts *TableState) rule(chain, rule string) {
-	if rules, ours := ts.Chains[chain]; ours || Owned(chain) {
-		ts.Chains[chain] = append(rules, rule)
-		return
-	}
+// foreign takes a rule of a chain that is not ours.
+func (ts *TableState) foreign(chain, rule string) {
 	target := targetOf(rule)
 	base := ts.Bases[chain]
 	switch {

@@ -2,6 +2,8 @@ package xtables
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +59,28 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		if st, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%q is read as %v", text, st)
+		}
+	}
+}
+
+// TestParsePieces proves that it does not matter in what pieces the text comes.
+func TestParsePieces(t *testing.T) {
+	k := newFake()
+	if err := k.load(web().Text() + "*nat\n:OTHERS - [0:0]\n-A OTHERS -j TOY-SERVICES\n-A OUTPUT -p udp -j OTHERS\nCOMMIT\n"); err != nil {
+		t.Fatal(err)
+	}
+	text := k.Dump()
+	want, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1; size < 100; size++ {
+		p := newParser()
+		for piece := range slices.Chunk(text, size) {
+			_, _ = p.Write(piece)
+		}
+		if got, err := p.result(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("in pieces of %d: %v, %v, want %v", size, got, err, want)
 		}
 	}
 }

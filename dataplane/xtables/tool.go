@@ -35,11 +35,11 @@ type Tool struct {
 // Save reads what the kernel holds. It brings no table into being. An engine
 // that the kernel lacks gives an error that wraps dataplane.ErrUnsupported.
 func (t Tool) Save(ctx context.Context) (State, error) {
-	out, err := t.exec(ctx, "save", nil)
-	if err != nil {
+	p := newParser()
+	if err := t.exec(ctx, "save", nil, p); err != nil {
 		return State{}, err
 	}
-	st, err := Parse(out)
+	st, err := p.result()
 	if err != nil {
 		return State{}, fmt.Errorf("%s: %w", t.program("save"), err)
 	}
@@ -58,7 +58,7 @@ func (t Tool) Restore(ctx context.Context, text io.WriterTo) error {
 	// context is noticed.
 	for began := time.Now(); ; {
 		turn := min(5*time.Second, max(time.Second, wait-time.Since(began)))
-		_, err := t.exec(ctx, "restore", text, "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
+		err := t.exec(ctx, "restore", text, nil, "-w", fmt.Sprint(int(turn.Seconds())), "--noflush")
 		var lock *LockError
 		if !errors.As(err, &lock) {
 			return err
@@ -156,20 +156,22 @@ func (t Tool) probe(ctx context.Context, text string) error {
 	}
 	cmd := exec.CommandContext(ctx, path, "-w", "5", "--noflush")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	_, err = t.finish(cmd, Text(text))
+	err = t.finish(cmd, Text(text))
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
 		_, err = t.Save(ctx)
 	}
 	return err
 }
 
-// exec runs iptables-save or iptables-restore and returns its standard output.
-func (t Tool) exec(ctx context.Context, what string, input io.WriterTo, args ...string) ([]byte, error) {
+// exec runs iptables-save or iptables-restore.
+func (t Tool) exec(ctx context.Context, what string, input io.WriterTo, output io.Writer, args ...string) error {
 	path, err := t.path(what)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return t.finish(exec.CommandContext(ctx, path, args...), input)
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout = output
+	return t.finish(cmd, input)
 }
 
 // Text is input for iptables-restore that is there already.
@@ -226,32 +228,32 @@ func widen(pipe io.Writer) {
 const pipeSize = 1 << 20
 
 // finish runs the command and explains its failure.
-func (t Tool) finish(cmd *exec.Cmd, input io.WriterTo) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+func (t Tool) finish(cmd *exec.Cmd, input io.WriterTo) error {
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.WaitDelay = time.Second
 	err := run(cmd, input)
 	if err == nil {
-		return stdout.Bytes(), nil
+		return nil
 	}
 	program := filepath.Base(cmd.Path)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() < 0 {
-		return nil, fmt.Errorf("%s: %w", program, err)
+		return fmt.Errorf("%s: %w", program, err)
 	}
 	said := stderr.String()
 	if saysLocked(said) {
 		path := lockPath()
-		return nil, &LockError{Path: path, Holder: lockHolder(path)}
+		return &LockError{Path: path, Holder: lockHolder(path)}
 	}
 	if u := unsupported(t.Engine, t.Family, said); u != nil {
-		return nil, u
+		return u
 	}
 	if input == nil {
-		return nil, fmt.Errorf("%s: %w: %s", program, err, oneLine(said))
+		return fmt.Errorf("%s: %w: %s", program, err, oneLine(said))
 	}
-	return nil, &RestoreError{Program: program, Line: failingLine(said), Output: oneLine(said)}
+	return &RestoreError{Program: program, Line: failingLine(said), Output: oneLine(said)}
 }
 
 // program is the name of a program of this engine: "ip6tables-nft-save".
