@@ -104,12 +104,14 @@ type Loop struct {
 type retry struct {
 	at    time.Time
 	delay time.Duration
+	// why says what failed; it stays a problem until it is tried again.
+	why string
 }
 
 // failed returns when to try next.
 func (r retry) failed(now time.Time) retry {
 	d := min(max(firstRetry, 2*r.delay), lastRetry)
-	return retry{now.Add(d), d}
+	return retry{at: now.Add(d), delay: d, why: r.why}
 }
 
 // NewLoop returns a loop that has not begun.

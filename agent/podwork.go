@@ -139,7 +139,7 @@ func (t *turn) make(ctx context.Context, tasks []pods.Task) {
 	for _, task := range tasks {
 		wanted[task.Name] = true
 		if r, failing := l.failing[task.Name]; failing && t.now.Before(r.at) {
-			t.lookAgain(r.at)
+			t.cannotMake(task.Name, r)
 			continue
 		}
 		if l.cfg.MaxActions > 0 && len(now) == l.cfg.MaxActions {
@@ -165,11 +165,18 @@ func (t *turn) make(ctx context.Context, tasks []pods.Task) {
 			t.report.PodsMade++
 			continue
 		}
-		l.failing[name] = l.failing[name].failed(t.now)
-		t.lookAgain(l.failing[name].at)
-		t.problems = append(t.problems, place([]cluster.Problem{{Object: cluster.MakeRef(cluster.Pod, name.Namespace, name.Name),
-			Message: fmt.Sprintf("cannot be made: %v; it is tried again", err)}}, t.setting.Input.Locate)...)
+		r := l.failing[name].failed(t.now)
+		r.why = err.Error()
+		l.failing[name] = r
+		t.cannotMake(name, r)
 	}
+}
+
+// cannotMake reports a Pod that could not be made, in every pass until it is.
+func (t *turn) cannotMake(name types.NamespacedName, r retry) {
+	t.lookAgain(r.at)
+	t.problems = append(t.problems, place([]cluster.Problem{{Object: cluster.MakeRef(cluster.Pod, name.Namespace, name.Name),
+		Message: fmt.Sprintf("cannot be made: %s; it is tried again", r.why)}}, t.setting.Input.Locate)...)
 }
 
 // markDeleted marks Pods as deleted and returns them as they are then.
