@@ -131,7 +131,7 @@ func runInTerminal(ctx context.Context, c *pods.Container, command []string) (in
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	resized <- syscall.SIGWINCH
+	_ = pty.InheritSize(os.Stdin, master) // before the command looks
 	go func() {
 		for range resized {
 			_ = pty.InheritSize(os.Stdin, master)
