@@ -17,8 +17,8 @@ type Known struct {
 	// and Failure the last one.
 	Failing time.Time
 	Failure error
-	// Unrepaired is how many changes of others the last pass found in the kernel and
-	// could not put right.
+	// Unrepaired is how many changes of others were found in the kernel that no pass
+	// has put right.
 	Unrepaired int
 	// Leaving says why load balancers are to send nothing more; empty: they may.
 	Leaving string

@@ -76,7 +76,9 @@ func TestAfter(t *testing.T) {
 	step("mended", agent.Report{Started: at(18)}, true)
 	step("drift repaired", agent.Report{Started: at(20), Drift: drift}, true)
 	step("drift not repaired", agent.Report{Started: at(21), Drift: drift, Unrepaired: 1, Err: failed}, false)
-	step("drift repaired, something else failed", agent.Report{Started: at(22), Drift: drift, Settled: true, Err: failed}, true)
-	step("drift in a Pod's network not repaired", agent.Report{Started: at(22), Drift: drift, Unrepaired: 1, Settled: true, Err: failed}, false)
-	step("drift repaired after all", agent.Report{Started: at(22), Drift: drift}, true)
+	step("drift not repaired again", agent.Report{Started: at(23), Drift: drift, Unrepaired: 1, Err: failed}, false)
+	step("nor by the next pass, which finds the same", agent.Report{Started: at(23), Err: failed}, false)
+	step("drift repaired, something else failed", agent.Report{Started: at(24), Drift: drift, Settled: true, Err: failed}, true)
+	step("drift in a Pod's network not repaired", agent.Report{Started: at(25), Drift: drift, Unrepaired: 1, Settled: true, Err: failed}, false)
+	step("drift repaired after all", agent.Report{Started: at(26), Drift: drift}, true)
 }

@@ -73,11 +73,11 @@ func (s *State) Observe(r agent.Report) {
 // after is what is known after a pass. Pure.
 func (k Known) after(r agent.Report) Known {
 	end := r.Started.Add(r.Took)
-	k.Last, k.Leaving, k.Unrepaired = end, r.Leaving, r.Unrepaired
+	k.Last, k.Leaving = end, r.Leaving
 	// A Pod that cannot be made, or a manifest that cannot be read, is a problem,
 	// but not one that load balancers could avoid: the rules are right.
 	if r.Err == nil || r.Settled && r.Unrepaired == 0 {
-		k.Good, k.Failing, k.Failure = end, time.Time{}, nil
+		k.Good, k.Failing, k.Failure, k.Unrepaired = end, time.Time{}, nil, 0
 		if !k.Waiting.After(r.Started) {
 			k.Waiting = time.Time{}
 		}
@@ -86,7 +86,8 @@ func (k Known) after(r agent.Report) Known {
 	if k.Failing.IsZero() {
 		k.Failing = r.Started
 	}
-	k.Failure = r.Err
+	// The passes after it do not find it anew, but do not mend it either.
+	k.Failure, k.Unrepaired = r.Err, max(k.Unrepaired, r.Unrepaired)
 	return k
 }
 

@@ -48,6 +48,9 @@ type Recorder struct {
 	backend string
 	// current: the meter and local were told the table that is in force.
 	current bool
+	// owed is drift that a pass has failed to repair: a later one does, and finds
+	// nothing new.
+	owed []dataplane.Change
 	// seen are the labels of problems that were set last.
 	problems map[[2]string]int
 }
@@ -163,10 +166,19 @@ func (r *Recorder) observeChanges(p agent.Report) {
 			r.beyond.changes.WithLabelValues(objectKind(c), operation(c.Op)).Inc()
 		}
 	}
-	if p.Unrepaired == 0 {
-		for _, c := range p.Drift {
-			r.beyond.drift.WithLabelValues(objectKind(c)).Inc()
-		}
+	repaired := p.Drift
+	switch {
+	case p.Unrepaired > 0:
+		r.owed = p.Drift
+		return
+	case !p.Settled:
+		return
+	case len(repaired) == 0:
+		repaired = r.owed
+	}
+	r.owed = nil
+	for _, c := range repaired {
+		r.beyond.drift.WithLabelValues(objectKind(c)).Inc()
 	}
 }
 

@@ -174,7 +174,8 @@ func TestFailures(t *testing.T) {
 			}
 			require(t, r, want)
 			absent(t, r, "toyproxy_drift", "kubeproxy_sync_proxy_rules_last_timestamp", "kubeproxy_sync_proxy_rules_duration_seconds{")
-			pass.Err, pass.EndpointChanges, pass.ServiceChanges, pass.Unrepaired, pass.Settled = nil, 0, 0, 0, true
+			pass.Err, pass.EndpointChanges, pass.ServiceChanges, pass.Unrepaired, pass.Settled, pass.Drift = nil, 0, 0, 0, true, nil
+			r.Observe(pass)
 			r.Observe(pass)
 			require(t, r, map[string]float64{"toyproxy_pass_failures_total{cause=audit}": 1, "toyproxy_drift_repaired_total{object=nftables element}": 1,
 				"kubeproxy_sync_proxy_rules_endpoint_changes_pending": 0, "kubeproxy_sync_proxy_rules_service_changes_pending": 0})
