@@ -130,6 +130,7 @@ func runInTerminal(ctx context.Context, c *pods.Container, command []string) (in
 	defer master.Close()
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
+	defer close(resized)
 	defer signal.Stop(resized)
 	_ = pty.InheritSize(os.Stdin, master) // before the command looks
 	go func() {
