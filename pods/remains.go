@@ -45,7 +45,7 @@ func (p *place) close(kill bool) {
 	}
 	for _, name := range names {
 		// Most processes are others', and are to cost no more than this.
-		if pid, err := strconv.Atoi(name); err != nil || inodeOf("/proc/"+name+"/ns/mnt") != p.inode {
+		if pid, err := strconv.Atoi(name); err != nil || pid == os.Getpid() || inodeOf("/proc/"+name+"/ns/mnt") != p.inode {
 			continue
 		} else if s, err := readStat(pid); err == nil && inodeOf("/proc/"+name+"/ns/mnt") == p.inode {
 			_ = (process{s.pid, s.start}).signal(unix.SIGKILL)
