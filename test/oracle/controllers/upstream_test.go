@@ -269,7 +269,7 @@ func pointers[T any](items []T) []*T {
 // It returns what it saw last.
 func (k *kubernetes) settles(want []string) []string {
 	k.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
