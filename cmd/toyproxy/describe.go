@@ -41,6 +41,9 @@ last hour. With -f those of the manifests instead.`,
 			if err != nil {
 				return exit(exitUsage, err)
 			}
+			if err := req.readable(&src, &nf); err != nil {
+				return err
+			}
 			d, err := readLook(cmd, &src, &nf)
 			if err != nil {
 				return err

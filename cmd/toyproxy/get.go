@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
+
+	"github.com/toyproxy/toyproxy/cluster/state"
 )
 
 // getFlags are kubectl's, as far as they make sense here.
@@ -20,6 +23,7 @@ type getFlags struct {
 	selector      string
 	noHeaders     bool
 	watch         bool
+	showLabels    bool
 	ignoreMissing bool
 	out           outputFlag
 }
@@ -61,6 +65,7 @@ Several kinds are joined by commas, and KIND/NAME works too.`,
 	g.registerChoice(cmd)
 	fl := cmd.Flags()
 	fl.BoolVar(&g.noHeaders, "no-headers", false, "leave out the header line")
+	fl.BoolVar(&g.showLabels, "show-labels", false, "show labels in the last column")
 	fl.BoolVarP(&g.watch, "watch", "w", false, "go on and print objects that change")
 	g.out.register(cmd, "wide", "json", "yaml", "name")
 	return cmd
@@ -87,6 +92,9 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 	if err != nil {
 		return exit(exitUsage, err)
 	}
+	if err := req.readable(src, nf); err != nil {
+		return err
+	}
 	read := func() (look, error) { return readLook(cmd, src, nf) }
 	d, err := read()
 	if err != nil {
@@ -111,6 +119,18 @@ func runGet(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, g *getFlags, ar
 // has tells whether a kind is asked for.
 func (r request) has(plural string) bool {
 	return slices.ContainsFunc(r.views, func(v view) bool { return v.plural == plural })
+}
+
+// readable refuses to show no Secrets to who may only not see them.
+func (r request) readable(src *sourceFlags, nf *nodeFlags) error {
+	if !r.has("secrets") || len(src.files) > 0 {
+		return nil
+	}
+	_, err := state.OpenWorkloads(nf.scope().stateDir).Secrets.List()
+	if errors.Is(err, fs.ErrPermission) {
+		return mayNotRead("reading Secrets", err)
+	}
+	return nil
 }
 
 // request parses "svc,pods NAME" and "svc/web" forms.
@@ -215,9 +235,12 @@ func (g *getFlags) print(cmd *cobra.Command, req request, d look) error {
 }
 
 // cells are the columns that were asked for.
-func (g *getFlags) cells(namespace string, cells, wide []string) []string {
+func (g *getFlags) cells(namespace string, cells, wide []string, labels string) []string {
 	if g.out.value == "wide" {
 		cells = append(slices.Clone(cells), wide...)
+	}
+	if g.showLabels {
+		cells = append(slices.Clone(cells), labels)
 	}
 	if g.all {
 		cells = append([]string{namespace}, cells...)
@@ -228,14 +251,14 @@ func (g *getFlags) cells(namespace string, cells, wide []string) []string {
 func (g *getFlags) table(w io.Writer, v view, rows []row, prefix bool) error {
 	c := newColumns(w)
 	if !g.noHeaders {
-		c.row(g.cells("NAMESPACE", v.header, v.wide)...)
+		c.row(g.cells("NAMESPACE", v.header, v.wide, "LABELS")...)
 	}
 	for _, r := range rows {
 		out := slices.Clone(r.cells)
 		if prefix {
 			out[0] = r.resource + "/" + out[0]
 		}
-		c.row(g.cells(r.namespace, out, r.wide)...)
+		c.row(g.cells(r.namespace, out, r.wide, orNone(joinLabels(r.labels)))...)
 	}
 	return c.flush()
 }

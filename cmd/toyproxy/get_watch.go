@@ -71,7 +71,7 @@ func (w *watcher) print(v view, r row) error {
 	}
 	if !w.begun && !w.g.noHeaders {
 		w.begun = true
-		if err := w.line(w.g.cells("NAMESPACE", v.header, v.wide)); err != nil {
+		if err := w.line(w.g.cells("NAMESPACE", v.header, v.wide, "LABELS")); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func (w *watcher) print(v view, r row) error {
 	if len(w.req.views) > 1 {
 		cells[0] = r.resource + "/" + cells[0]
 	}
-	return w.line(w.g.cells(r.namespace, cells, r.wide))
+	return w.line(w.g.cells(r.namespace, cells, r.wide, orNone(joinLabels(r.labels))))
 }
 
 // line writes cells below those before: no column becomes narrower.
