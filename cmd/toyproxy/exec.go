@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -29,7 +28,7 @@ func execCommand() *cobra.Command {
 	var container string
 	var stdin, tty, quiet bool
 	cmd := &cobra.Command{
-		Use: "exec POD [-c CONTAINER] [-it] -- COMMAND [ARGS...]", Short: "Run a command inside a container", Long: execLong,
+		Use: "exec (POD | KIND/NAME) [-c CONTAINER] [-it] -- COMMAND [ARGS...]", Short: "Run a command inside a container", Long: execLong,
 		Example: "  sudo toyproxy exec web-1 -- cat /etc/resolv.conf\n  sudo toyproxy exec -it web-1 -c sidecar -- sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pod, command, err := execArgs(cmd, args)
@@ -39,8 +38,7 @@ func execCommand() *cobra.Command {
 			if err := needRoot("exec"); err != nil {
 				return err
 			}
-			id := types.NamespacedName{Namespace: place.namespace, Name: pod}
-			p, err := pods.LoadPod(place.stateDir(), id)
+			p, err := place.onePod(quietly(cmd, quiet), pod)
 			if err != nil {
 				return err
 			}
@@ -48,7 +46,7 @@ func execCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := pods.Find(place.stateDir(), id, spec.Name)
+			c, err := pods.Find(place.stateDir(), types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, spec.Name)
 			if err != nil {
 				return err
 			}
@@ -85,7 +83,7 @@ func execArgs(cmd *cobra.Command, args []string) (pod string, command []string, 
 	case len(args) < 2:
 		return "", nil, errors.New("you must specify at least one command for the container")
 	}
-	return strings.TrimPrefix(args[0], "pod/"), args[1:], nil
+	return args[0], args[1:], nil
 }
 
 // runExec runs the command and ends with its status.

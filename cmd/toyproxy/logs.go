@@ -12,9 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/pods"
 )
 
@@ -38,7 +36,7 @@ type logsFlags struct {
 func logsCommand() *cobra.Command {
 	var f logsFlags
 	cmd := &cobra.Command{
-		Use: "logs POD", Short: "Print what a container has printed", Long: logsLong,
+		Use: "logs (POD | KIND/NAME)", Short: "Print what a container has printed", Long: logsLong,
 		Example: "  toyproxy logs web-1 --tail 20 -f\n  toyproxy logs web-1 -c sidecar --previous\n  toyproxy logs -l app=web --all-containers --prefix",
 		RunE:    func(cmd *cobra.Command, args []string) error { return runLogs(cmd, &f, args) },
 	}
@@ -61,7 +59,7 @@ func runLogs(cmd *cobra.Command, f *logsFlags, args []string) error {
 	if err := f.check(cmd, args); err != nil {
 		return exit(exitUsage, err)
 	}
-	found, err := f.pods(args)
+	found, err := f.pods(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func runLogs(cmd *cobra.Command, f *logsFlags, args []string) error {
 func (f *logsFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case f.selector == "" && len(args) != 1:
-		return fmt.Errorf("expected 'logs POD' or 'logs -l SELECTOR'\nSee '%s --help'", cmd.CommandPath())
+		return fmt.Errorf("expected 'logs POD', 'logs KIND/NAME' or 'logs -l SELECTOR'\nSee '%s --help'", cmd.CommandPath())
 	case f.selector != "" && len(args) > 0:
 		return errors.New("only a selector (-l) or a Pod name is allowed")
 	case f.since != 0 && f.sinceTime != "":
@@ -115,26 +113,19 @@ func (f *logsFlags) check(cmd *cobra.Command, args []string) error {
 }
 
 // pods returns the Pods that are meant.
-func (f *logsFlags) pods(args []string) ([]*corev1.Pod, error) {
+func (f *logsFlags) pods(cmd *cobra.Command, args []string) ([]*corev1.Pod, error) {
 	if f.selector == "" {
-		p, err := pods.LoadPod(f.place.stateDir(), types.NamespacedName{Namespace: f.place.namespace, Name: strings.TrimPrefix(args[0], "pod/")})
-		return []*corev1.Pod{p}, err
+		p, err := f.place.onePod(cmd, args[0])
+		if err != nil {
+			return nil, err
+		}
+		return []*corev1.Pod{p}, nil
 	}
 	want, err := labels.Parse(f.selector)
 	if err != nil {
 		return nil, exit(exitUsage, fmt.Errorf("selector %q: %w", f.selector, err))
 	}
-	all, err := state.OpenPods(f.place.stateDir()).List()
-	if err != nil {
-		return nil, err
-	}
-	var out []*corev1.Pod
-	for _, p := range all {
-		if p.Namespace == f.place.namespace && want.Matches(labels.Set(p.Labels)) {
-			out = append(out, p)
-		}
-	}
-	return out, nil
+	return f.place.selectPods(want)
 }
 
 // logStream is the log of one container.
