@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
@@ -132,23 +133,29 @@ func onlyIPv4(ps []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// livePods replaces Pods that a node makes by those it has made: for rules in a
-// Pod's own namespace, where none are made.
+// livePods replaces Pods that a node makes by those it has made, and adds those
+// that its controllers have: for rules in a Pod's own namespace, where none are made.
 func livePods(sc scope, wanted []*corev1.Pod) ([]*corev1.Pod, error) {
 	live, err := state.OpenPods(sc.stateDir).List()
 	if err != nil {
 		return nil, err
 	}
-	made := map[string]*corev1.Pod{}
+	made := map[types.NamespacedName]*corev1.Pod{}
 	for _, p := range live {
-		made[p.Namespace+"/"+p.Name] = p
+		made[nameOf(p)] = p
 	}
 	var out []*corev1.Pod
 	for _, p := range wanted {
 		if p.Status.PodIP == "" {
-			p = made[p.Namespace+"/"+p.Name]
+			p = made[nameOf(p)]
 		}
 		if p != nil {
+			out = append(out, p)
+			delete(made, nameOf(p))
+		}
+	}
+	for _, p := range live {
+		if made[nameOf(p)] != nil && metav1.GetControllerOfNoCopy(p) != nil {
 			out = append(out, p)
 		}
 	}
