@@ -228,3 +228,31 @@ func TestImmutable(t *testing.T) {
 		}
 	}
 }
+
+// From every manifest to every other: an object that no command has touched becomes
+// what it would have been, had it been made of the second.
+func TestAnyToAny(t *testing.T) {
+	specs := []string{"replicas: 3", "", "replicas: 0; paused: true", "strategy: {type: Recreate}", "strategy: {rollingUpdate: {maxSurge: 2, maxUnavailable: 0}}",
+		"minReadySeconds: 5; progressDeadlineSeconds: 60", "revisionHistoryLimit: 2; replicas: 7; strategy: {type: RollingUpdate}"}
+	containers := []string{"a", "b, command: [sleep, '1'], env: [{name: X, value: y}]", "c, readinessProbe: {httpGet: {port: 53}}"}
+	var all []*appsv1.Deployment
+	for i, spec := range specs {
+		all = append(all, deployment(t, strings.ReplaceAll(spec, "; ", "\n  "), containers[i%len(containers)]))
+	}
+	for i, first := range all {
+		for j, second := range all {
+			next, _, err := Apply(made(t, first), true, second, stamp(birth))
+			if err != nil {
+				t.Fatalf("%d to %d: %v", i, j, err)
+			}
+			if diff := cmp.Diff(made(t, second).Spec, next.Spec); diff != "" {
+				t.Errorf("%d to %d (-made of the second +applied):\n%s", i, j, diff)
+			}
+			// And the way back is the way back.
+			back, _, err := Apply(next, true, first, stamp(birth))
+			if err != nil || !equality.Semantic.DeepEqual(back.Spec, made(t, first).Spec) {
+				t.Errorf("%d to %d and back: %v", i, j, err)
+			}
+		}
+	}
+}
