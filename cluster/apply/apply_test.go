@@ -234,7 +234,7 @@ func TestImmutable(t *testing.T) {
 func TestAnyToAny(t *testing.T) {
 	specs := []string{"replicas: 3", "", "replicas: 0; paused: true", "strategy: {type: Recreate}", "strategy: {rollingUpdate: {maxSurge: 2, maxUnavailable: 0}}",
 		"minReadySeconds: 5; progressDeadlineSeconds: 60", "revisionHistoryLimit: 2; replicas: 7; strategy: {type: RollingUpdate}"}
-	containers := []string{"a", "b, command: [sleep, '1'], env: [{name: X, value: y}]", "c, readinessProbe: {httpGet: {port: 53}}"}
+	containers := []string{"a", "b, command: [sleep, '1'], env: [{name: X, value: z}]", "c, readinessProbe: {httpGet: {port: 53}}"}
 	var all []*appsv1.Deployment
 	for i, spec := range specs {
 		all = append(all, deployment(t, strings.ReplaceAll(spec, "; ", "\n  "), containers[i%len(containers)]))
