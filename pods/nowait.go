@@ -130,6 +130,7 @@ func (r *Runtime) Bury(ctx context.Context, dead []Seen) error {
 		gone, err := r.clearProcesses(s)
 		errs = append(errs, err)
 		if err == nil && gone {
+			errs = append(errs, r.tellLost(s))
 			ids = append(ids, s.Name)
 			names = append(names, NetworkName(s.Name.Namespace, s.Name.Name))
 		}

@@ -310,3 +310,22 @@ func TestGraceOfADeletion(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 }
+
+func TestLastWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pause.log")
+	for text, want := range map[string]string{
+		"2026-12-01T03:21:37Z main: Started: it runs\n":                                                 "",
+		"2026-12-01T03:21:37Z main: Started: it runs\npanic: oh\x1b[31m no\n\ngoroutine 1 [running]:\n": "panic: oh?[31m no",
+		"pause: no overlay\nError: pause: no space left\n":                                              "Error: pause: no space left",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := lastWords(path); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := lastWords(path + ".none"); got != "" {
+		t.Errorf("no log: %q", got)
+	}
+}
