@@ -96,6 +96,7 @@ func openWorld(p *corev1.Pod, stateDir string) (*world, error) {
 			return nil, fmt.Errorf("surrounding of the Pod: %w", err)
 		}
 	}
+	w.tellMissing()
 	if w.owns("uts") {
 		if err := unix.Sethostname([]byte(kernelHostname(p, w.node.Domain))); err != nil {
 			return nil, fmt.Errorf("host name: %w", err)
@@ -111,6 +112,15 @@ func openWorld(p *corev1.Pod, stateDir string) (*world, error) {
 		return w, w.startInit()
 	}
 	return w, nil
+}
+
+// tellMissing tells which kinds of namespaces this kernel lacks.
+func (w *world) tellMissing() {
+	for _, missing := range [][2]string{{"mnt", "files"}, {"uts", "host name"}, {"ipc", "shared memory"}} {
+		if _, err := os.Stat("/proc/self/ns/" + missing[0]); err != nil {
+			w.remark("this kernel has no %s namespaces: the Pod has the node's %s", missing[0], missing[1])
+		}
+	}
 }
 
 func (w *world) owns(kind string) bool { return slices.Contains(w.node.Own, kind) }

@@ -133,6 +133,9 @@ func TestFilesInEtc(t *testing.T) {
 	if got := l.see("fqdn", "c", "hostname"); got != "db-0.db.default.svc.cluster.local" && hasKind("uts") {
 		t.Errorf("whole host name: %q", got)
 	}
+	if log := read(t, LogPath(l.cfg.StateDir, "default", "p", "pause")); !hasKind("uts") && !strings.Contains(log, "no uts namespaces: the Pod has the node's host name") {
+		t.Errorf("the log of the Pod: %s", log)
+	}
 	const resolv = "nameserver 192.0.2.53\nsearch example.org\noptions ndots:5"
 	if got := l.see("p", "c", "cat /etc/resolv.conf"); got != resolv {
 		t.Errorf("resolv.conf: %q", got)

@@ -57,7 +57,8 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add("do", syncCommand(), runCommand(), scaleCommand(), rolloutCommand(), deleteCommand(), downCommand())
-	add("look", logsCommand(), execCommand())
+	add("do", execCommand())
+	add("look", logsCommand())
 	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), topCommand(), eventsCommand(),
 		waitCommand(), explainCommand())
 	add("learn", demoCommand(), loadCommand(), doctorCommand())
