@@ -51,14 +51,15 @@ type recorder struct {
 	last state.Last
 }
 
-// Record writes the live objects.
+// Record writes the live objects, and what is wrong with the input.
 func (r recorder) Record(_ context.Context, d agent.Desired) error {
 	if err := state.WriteLast(r.sc.rulesDir(), r.last); err != nil || r.sc.pod {
 		return err
 	}
 	o := d.Objects
 	o.EndpointSlices = d.Slices
-	return state.OpenLive(r.sc.stateDir).Write(o, d.Makes, time.Now().Truncate(time.Second))
+	return errors.Join(state.WriteProblems(r.sc.stateDir, d.Problems),
+		state.OpenLive(r.sc.stateDir).Write(o, d.Makes, time.Now().Truncate(time.Second)))
 }
 
 // noState is a path that never exists: the state of a fresh node.
