@@ -210,7 +210,7 @@ func (m Model) summary(rows []Row) string {
 		sum.BytesOut += r.BytesOut
 	}
 	return fmt.Sprintf("%s   %d Service ports   %s conn/s   %d active   in %s/s   out %s/s", m.title, len(rows),
-		perSecond(sum.Connections), sum.Active, volume(sum.BytesIn), volume(sum.BytesOut))
+		perSecond(sum.Connections), sum.Active, Volume(sum.BytesIn), Volume(sum.BytesOut))
 }
 
 // state is the second line: the filter, whether it stands still, notes.

@@ -18,7 +18,7 @@ func numeric(column int) bool { return column >= 2 && column <= 5 }
 // cells are those of a row.
 func (r Row) cells() [len(header)]string {
 	return [...]string{printable(r.Name()), r.Protocol, perSecond(r.Connections), strconv.Itoa(r.Active),
-		volume(r.BytesIn), volume(r.BytesOut), shares(r)}
+		Volume(r.BytesIn), Volume(r.BytesOut), shares(r)}
 }
 
 // cells are those of an endpoint, below its Service.
@@ -27,7 +27,7 @@ func (s Share) cells() [len(header)]string {
 	if s.Pod != "" {
 		name += " " + printable(s.Pod)
 	}
-	return [...]string{"  " + name, "", perSecond(s.Connections), strconv.Itoa(s.Active), volume(s.BytesIn), volume(s.BytesOut), bar(s.Part)}
+	return [...]string{"  " + name, "", perSecond(s.Connections), strconv.Itoa(s.Active), Volume(s.BytesIn), Volume(s.BytesOut), bar(s.Part)}
 }
 
 // shares tells how endpoints share a row: "3: web-1 50% web-2 25% web-3 25%", the
@@ -84,8 +84,8 @@ func perSecond(f float64) string {
 	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
-// volume prints bytes in units of 1024.
-func volume(f float64) string {
+// Volume prints bytes in units of 1024.
+func Volume(f float64) string {
 	units := [...]string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0
 	for ; f >= 1000 && i < len(units)-1; i++ {

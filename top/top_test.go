@@ -81,7 +81,7 @@ func TestOrderAndFilter(t *testing.T) {
 
 func TestVolume(t *testing.T) {
 	for f, want := range map[float64]string{0: "0B", 999: "999B", 1000: "1.0KiB", 10240: "10KiB", 1 << 20: "1.0MiB", 5e12: "4.5TiB"} {
-		if got := volume(f); got != want {
+		if got := Volume(f); got != want {
 			t.Errorf("%v bytes: %s, want %s", f, got, want)
 		}
 	}

@@ -92,6 +92,9 @@ func describeObject(w io.Writer, object any, d look) error {
 	switch o := object.(type) {
 	case *corev1.Service:
 		err, kind = describeService(w, o, d.Desired), cluster.Service
+		if err == nil && d.live {
+			err = describeTraffic(w, o)
+		}
 	case *corev1.Pod:
 		err, kind = describePod(w, o, d), cluster.Pod
 	case *appsv1.Deployment:

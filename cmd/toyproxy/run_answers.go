@@ -19,11 +19,13 @@ import (
 )
 
 const (
+	// defaultMetricsAddress is where others ask what run counts.
+	defaultMetricsAddress = "127.0.0.1:10249"
 	// leastHealthLimit is how long changes may wait at least, however short the sync
 	// period is.
 	leastHealthLimit = 10 * time.Second
 	// countEvery is how often all tracked flows are looked at.
-	countEvery = 10 * time.Second
+	countEvery = 5 * time.Second
 	// answerRetry is when a port that was taken is tried again.
 	answerRetry = 5 * time.Second
 )
@@ -36,7 +38,7 @@ type answerFlags struct {
 
 func (f *answerFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.metrics, "metrics-bind-address", "127.0.0.1:10249", "ADDRESS:PORT of /metrics and /proxyMode (empty: none)")
+	fl.StringVar(&f.metrics, "metrics-bind-address", defaultMetricsAddress, "ADDRESS:PORT of /metrics and /proxyMode (empty: none)")
 	fl.StringVar(&f.healthz, "healthz-bind-address", ":10256", "ADDRESS:PORT of /healthz and /livez (empty: none)")
 	fl.BoolVar(&f.counting, "count-traffic", true, "count connections, packets and bytes of each Service port\n(sets sysctl net.netfilter.nf_conntrack_acct; down puts it back)")
 }
