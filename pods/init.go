@@ -26,7 +26,7 @@ func (s *supervisor) startNext(now time.Time) {
 // over: the containers of the Pod have done what they were for, or an init
 // container has failed for good.
 func (s *supervisor) over() bool {
-	if slices.ContainsFunc(s.units, func(u *unit) bool { return u.Role == initRole && u.Phase == exited && u.failed() }) {
+	if slices.ContainsFunc(s.units, func(u *unit) bool { return u.brokeInit() }) {
 		return true
 	}
 	return !slices.ContainsFunc(s.units, func(u *unit) bool { return u.Role == mainRole && u.Phase != exited })

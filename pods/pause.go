@@ -129,22 +129,31 @@ func (p *pause) loop(ctx context.Context, signals <-chan os.Signal) error {
 			p.killOrphans() // they end with their containers
 		}
 		p.wakeBy(timer, children)
-		select {
-		case s := <-signals:
-			if s == syscall.SIGTERM || s == syscall.SIGINT {
-				p.sup.end(time.Now(), p.graceNow())
-			}
-		case <-done:
+		if p.await(signals, done, timer) {
 			done = nil
-			p.sup.end(time.Now(), p.sup.grace)
-		case l := <-p.listens:
-			p.sup.listens(l.unit, l.runs)
-		case a := <-p.answers:
-			delete(p.tasks, a.ticket)
-			p.sup.answered(a.ticket, a.outcome, a.message, time.Now())
-		case <-timer.C:
 		}
 	}
+}
+
+// await waits until something happens, and tells the supervisor what. It returns
+// whether that was the end of the context.
+func (p *pause) await(signals <-chan os.Signal, done <-chan struct{}, timer *time.Timer) bool {
+	select {
+	case s := <-signals:
+		if s == syscall.SIGTERM || s == syscall.SIGINT {
+			p.sup.end(time.Now(), p.graceNow())
+		}
+	case <-done:
+		p.sup.end(time.Now(), p.sup.grace)
+		return true
+	case l := <-p.listens:
+		p.sup.listens(l.unit, l.runs)
+	case a := <-p.answers:
+		delete(p.tasks, a.ticket)
+		p.sup.answered(a.ticket, a.outcome, a.message, time.Now())
+	case <-timer.C:
+	}
+	return false
 }
 
 // graceNow is the grace period of the Pod as it is kept now: who deleted it may

@@ -97,12 +97,18 @@ func (p *probe) take(o outcome, message string, now time.Time) (changed bool) {
 		p.wait = min(max(2*p.wait, firstWait), time.Minute)
 		p.soon = now.Add(p.wait)
 	}
-	if o == unknown && p.last == 0 {
+	switch {
+	case o == unknown && p.last == 0:
 		p.message = message
-	}
-	if o == unknown || o == failed && p.last == failed && p.extra {
+		return false
+	case o == unknown, o == failed && p.last == failed && p.extra:
 		return false
 	}
+	return p.tally(o, message)
+}
+
+// tally counts an answer that counts.
+func (p *probe) tally(o outcome, message string) (changed bool) {
 	if o != p.last {
 		p.last, p.count = o, 0
 	}

@@ -98,30 +98,32 @@ func closedGate(p *corev1.Pod) string {
 // through and each container has run, then Running while something runs, starts,
 // or would be restarted.
 func phase(policy corev1.RestartPolicy, cs []containerReport) corev1.PodPhase {
-	done, failed, fresh := true, false, !initialised(cs)
-	for _, c := range cs {
-		switch c.Role {
-		case initRole:
-			if c.failed() && c.Phase == exited {
-				return corev1.PodFailed
-			}
-		case sidecarRole:
-			done = done && c.Phase != running
-		default:
-			done = done && c.Phase == exited
-			failed = failed || c.failed()
-			fresh = fresh || c.Phase == waiting && c.Last == nil
-		}
-	}
 	switch {
-	case fresh:
+	case slices.ContainsFunc(cs, containerReport.brokeInit):
+		return corev1.PodFailed
+	case !initialised(cs) || slices.ContainsFunc(cs, containerReport.fresh):
 		return corev1.PodPending
-	case !done || cmp.Or(policy, corev1.RestartPolicyAlways) == corev1.RestartPolicyAlways:
+	case slices.ContainsFunc(cs, containerReport.busy) || cmp.Or(policy, corev1.RestartPolicyAlways) == corev1.RestartPolicyAlways:
 		return corev1.PodRunning
-	case failed:
+	case slices.ContainsFunc(cs, func(c containerReport) bool { return c.Role == mainRole && c.failed() }):
 		return corev1.PodFailed
 	}
 	return corev1.PodSucceeded
+}
+
+// brokeInit: an init container that has failed for good.
+func (c containerReport) brokeInit() bool {
+	return c.Role == initRole && c.Phase == exited && c.failed()
+}
+
+// fresh: a container that has never run.
+func (c containerReport) fresh() bool {
+	return c.Role == mainRole && c.Phase == waiting && c.Last == nil
+}
+
+// busy: it runs, or will run again.
+func (c containerReport) busy() bool {
+	return c.Phase == running || c.Role == mainRole && c.Phase != exited
 }
 
 func containerStatus(p *corev1.Pod, c containerReport, initialised bool) corev1.ContainerStatus {

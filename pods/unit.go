@@ -70,7 +70,6 @@ type stopping struct {
 	// deadline is when KILL is sent.
 	deadline time.Time
 	preStop  hook
-	called   bool
 	termed   bool
 	killed   bool
 }
