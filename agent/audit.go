@@ -108,6 +108,10 @@ func (t *turn) update(ctx context.Context) bool {
 		t.report.Changes = append(t.report.Changes, changes...)
 	}
 	t.report.Whole = t.report.Whole || p.Whole
+	if err := t.depart(ctx, p); err != nil {
+		t.fail(err)
+		return false
+	}
 	if err := p.Apply(ctx); err != nil {
 		t.report.Unrepaired = len(t.report.Drift)
 		t.fail(fmt.Errorf("rules: %w", err))
@@ -192,6 +196,15 @@ func (t *turn) auditRules(ctx context.Context, mark string) {
 	l.audit.settled = true
 	t.measure(p)
 	t.noteMark(ctx, mark, len(drift) > 0)
+}
+
+// depart lets other backends make ready before the rules of a whole pass are written,
+// as long as they may have left something.
+func (t *turn) depart(ctx context.Context, p *Pass) error {
+	if t.loop.cleared || !p.Whole || len(p.Changes()) == 0 {
+		return nil
+	}
+	return Depart(ctx, t.loop.cfg.Others)
 }
 
 // clearOthers removes what backends that are not in use have left, until nothing is.

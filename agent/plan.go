@@ -58,14 +58,6 @@ type Recorder interface {
 	Record(context.Context, Desired) error
 }
 
-// Leftover is a backend that is not in use. All backends that write iptables
-// rules share their chains, so the one in use replaces the rules of the other;
-// Leftovers plans to remove what else it made. What connections in progress still
-// need may stay, and remarks tell of it: a later plan removes it.
-type Leftover interface {
-	Leftovers(context.Context) (dataplane.Plan, error)
-}
-
 // Plan is everything one pass would do, in order: create Pods, program the
 // backend, remove what other backends left, remove stale flows, delete Pods.
 type Plan struct {
@@ -117,41 +109,6 @@ func (p *Plan) planRules(ctx context.Context, living []*corev1.Pod) error {
 	return err
 }
 
-// leftovers plans to remove what backends that are not in use have left.
-func (a *Agent) leftovers(ctx context.Context) (dataplane.Plans, error) {
-	return Leftovers(ctx, a.Others)
-}
-
-// removeLeftovers looks again at what other backends have left, now that new flows
-// go by the rules in use: until a moment ago some came their way.
-func (p *Plan) removeLeftovers(ctx context.Context) error {
-	if len(p.agent.Others) == 0 {
-		return nil
-	}
-	plan, err := p.agent.leftovers(ctx)
-	if err != nil {
-		return err
-	}
-	p.Leftovers = plan
-	return plan.Apply(ctx)
-}
-
-// Leftovers plans to remove what backends that are not in use have left. The rules
-// of the one in use have to stand when it is called and until it was applied. What
-// connections in progress still need stays meanwhile, with a remark; so who goes on
-// calls it again, with each look at the whole kernel.
-func Leftovers(ctx context.Context, others []Leftover) (dataplane.Plans, error) {
-	var out dataplane.Plans
-	for _, other := range others {
-		plan, err := other.Leftovers(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("plan of the other backends' removal: %w", err)
-		}
-		out = append(out, plan)
-	}
-	return out, nil
-}
-
 // Changes lists the changes of all steps in order.
 func (p *Plan) Changes() []dataplane.Change {
 	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Changes()
@@ -190,7 +147,7 @@ func (p *Plan) applyRules(ctx context.Context) error {
 	if f := p.agent.Flows; f != nil {
 		flowsErr = f.Expect(ctx, p.Table)
 	}
-	if err := p.Rules.Apply(ctx); err != nil {
+	if err := p.writeRules(ctx); err != nil {
 		return errors.Join(flowsErr, err)
 	}
 	if err := p.removeLeftovers(ctx); err != nil {
@@ -256,7 +213,7 @@ func (p *Plan) withdraw(ctx context.Context) error {
 		return err
 	}
 	p.withdrawn = true
-	return interim.Rules.Apply(ctx)
+	return interim.writeRules(ctx)
 }
 
 // replan makes the rules for the Pods that live.

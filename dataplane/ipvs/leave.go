@@ -50,6 +50,22 @@ func (b *Backend) Leftovers(ctx context.Context) (dataplane.Plan, error) {
 	return append(dataplane.Plans{all}, parameters...), nil
 }
 
+// Depart plans what has to be there before the rules of another backend replace ours:
+// the ways by key, for the connections to addresses that are not the node's.
+func (b *Backend) Depart(ctx context.Context) (dataplane.Plan, error) {
+	sides, err := b.readAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ways := &phase{}
+	for _, s := range sides {
+		if s.have.sets[services] != nil { // else our rules are gone already
+			ways.steps.raiseInbound(leaving(s.have, b.config.DrainLimit), s.have)
+		}
+	}
+	return ways, nil
+}
+
 // Discard is Leftovers without any regard for connections: they end. It is for a
 // node that is to hold nothing of ours any more.
 func (b *Backend) Discard(ctx context.Context) (dataplane.Plan, error) {
