@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -151,4 +152,43 @@ func TestGRPCProbe(t *testing.T) {
 		h := corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: tc.port, Service: &tc.service}}
 		checkProbe(t, tc.name, &corev1.Container{}, h, tc.want, tc.message)
 	}
+}
+
+// Asking leaves no goroutine and no descriptor behind, whatever comes of it.
+func TestProbesLeaveNothing(t *testing.T) {
+	sh(t, "ip link set lo up")
+	server := httptest.NewServer(http.HandlerFunc(probedServer))
+	defer server.Close()
+	number := int32(netip.MustParseAddrPort(server.Listener.Addr().String()).Port())
+	port := intstr.FromInt32(number)
+	files := func() int {
+		names, err := readNames("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	ask := func() {
+		for _, h := range []corev1.ProbeHandler{
+			httpGet("/ok", port), httpGet("/slow", port), httpGet("/", intstr.FromInt32(1)),
+			{TCPSocket: &corev1.TCPSocketAction{Port: port}},
+			{GRPC: &corev1.GRPCAction{Port: number}}, {GRPC: &corev1.GRPCAction{Port: 1}},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			askNetwork(ctx, "127.0.0.1", &corev1.Container{}, h)
+			cancel()
+		}
+	}
+	ask()
+	var goroutines, open int
+	poll(t, "rest", func() bool {
+		before := runtime.NumGoroutine()
+		time.Sleep(50 * time.Millisecond)
+		goroutines, open = runtime.NumGoroutine(), files()
+		return goroutines == before
+	})
+	for range 30 {
+		ask()
+	}
+	poll(t, "as few goroutines and files as before", func() bool { return runtime.NumGoroutine() <= goroutines && files() <= open })
 }
