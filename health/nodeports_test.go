@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -150,4 +152,41 @@ func TestNodePortsEnd(t *testing.T) {
 	if found := n.Set([]balance.HealthCheck{check(1)}); len(found) != 0 || len(n.Ports()) != 0 {
 		t.Errorf("opened after the end: %v, problems %v", n.Ports(), found)
 	}
+}
+
+// TestNodePortsComeAndGo: a hundred times, some of them asked just then, leave neither
+// goroutines nor descriptors.
+func TestNodePortsComeAndGo(t *testing.T) {
+	l := lab.New(t, lab.WithPods(0))
+	n := NewNodePorts(t.Context(), func() bool { return true })
+	defer n.Close()
+	held := func() (goroutines, files int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.NumGoroutine(), len(list)
+	}
+	turn := func(i int) {
+		l.Node.Do(func() { n.Set([]balance.HealthCheck{check(i)}) })
+		if i%10 == 0 {
+			if code, _, _, err := askNode(t, l.Outside, l.Node.IPv4); code == 0 {
+				t.Fatal(err)
+			}
+		}
+		l.Node.Do(func() { n.Set(nil) })
+		n.running.Wait()
+	}
+	turn(0)
+	goroutines, files := held()
+	for i := range 100 {
+		turn(i)
+	}
+	var g, f int
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if g, f = held(); g <= goroutines && f <= files {
+			return
+		}
+	}
+	t.Errorf("%d goroutines and %d descriptors, were %d and %d", g, f, goroutines, files)
 }
