@@ -54,8 +54,8 @@ type probe struct {
 	last    outcome
 	count   int32
 	message string
-	// unasked: the last time it could not even be asked.
-	unasked bool
+	// unasked is how often in a row it could not even be asked.
+	unasked int32
 	// standing is what counts after the thresholds.
 	standing bool
 }
@@ -91,7 +91,10 @@ func (p *probe) ask(ticket int, now time.Time) {
 
 // take counts an answer, and tells whether its standing is another one now.
 func (p *probe) take(o outcome, message string, now time.Time) (changed bool) {
-	p.ticket, p.unasked = 0, o == unknown
+	p.ticket = 0
+	if p.unasked++; o != unknown {
+		p.unasked = 0
+	}
 	p.everPassed = p.everPassed || o == passed
 	if p.kind != liveness && !p.everPassed {
 		p.wait = min(max(2*p.wait, firstWait), time.Minute)
@@ -140,6 +143,11 @@ func (p *probe) gaveUp() bool {
 
 // told says what it has found, for people.
 func (p *probe) told() string { return fmt.Sprintf("%s probe: %s", p.kind, p.message) }
+
+// hopeless: it has not passed, and there is no reason to wait for it any longer.
+func (p *probe) hopeless() bool {
+	return p.gaveUp() || p.unasked >= atLeast(p.spec.FailureThreshold, 3)
+}
 
 // grace is how long its container has to end when it fails.
 func (p *probe) grace(pod time.Duration) time.Duration {

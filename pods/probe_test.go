@@ -116,6 +116,27 @@ func TestFailingReadinessProbe(t *testing.T) {
 	}
 }
 
+// A probe that cannot be asked is named at once, and the container is left alone.
+func TestProbeThatCannotBeAsked(t *testing.T) {
+	l := newLab(t)
+	p, q := program("p", "sleep", "1000"), program("q", "sleep", "1000")
+	p.Spec.Containers[0].ReadinessProbe = execProbe("no-such-program")
+	q.Spec.Containers[0].LivenessProbe = execProbe("no-such-program")
+	if err := l.try(p, q); err == nil || !strings.Contains(err.Error(), `Pod default/p: container main: Unhealthy: readiness probe: program not found on this host: there is no "no-such-program" in PATH`) || strings.Contains(err.Error(), "default/q") {
+		t.Errorf("got %v", err)
+	}
+	time.Sleep(1200 * time.Millisecond)
+	if c := l.report("q").Containers[0]; c.Restarts > 0 || !c.Ready {
+		t.Errorf("container %+v", c)
+	}
+	events, _ := state.OpenEvents(l.cfg.StateDir).List(time.Now())
+	if !slices.ContainsFunc(events, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Name == "q" && e.Reason == "ProbeError" && e.Count == 1
+	}) {
+		t.Errorf("no event says so: %v", events)
+	}
+}
+
 // Probes over the network reach the Pod at its own address.
 func TestNetworkProbesOfAPod(t *testing.T) {
 	l := newLab(t)

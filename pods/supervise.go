@@ -193,10 +193,10 @@ func (s *supervisor) question(u *unit, now time.Time) {
 
 // answer is what became of a question.
 func (s *supervisor) answer(u *unit, p *probe, o outcome, message string, now time.Time) {
-	asked := p.unasked
+	asked := p.unasked == 0
 	p.take(o, message, now)
 	switch {
-	case o == unknown && !asked:
+	case o == unknown && asked:
 		s.note(u, true, "ProbeError", "%s", p.told())
 	case o == failed && p.worthTelling():
 		s.note(u, true, "Unhealthy", "%s", p.told())

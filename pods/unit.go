@@ -118,8 +118,8 @@ func (u *unit) tell() containerReport {
 	r := u.containerReport
 	r.Begun, r.Ready = u.begun(), u.ready()
 	for _, p := range u.probes {
-		if u.running() && p.kind != liveness && p.last == failed && !p.standing {
-			r.Unready, r.GaveUp = p.told(), p.gaveUp()
+		if u.running() && p.kind != liveness && !p.standing && (p.last == failed || p.unasked > 0) {
+			r.Unready, r.GaveUp = p.told(), p.hopeless()
 		}
 	}
 	return r
