@@ -118,6 +118,7 @@ func (t *turn) update(ctx context.Context) bool {
 		return false
 	}
 	t.report.Flows += countPlan(p.Flows)
+	t.report.Notes = append(t.report.Notes, p.Remarks()...)
 	l.audit.settled = true
 	t.measure(p)
 	if p.Whole || len(changes) > 0 || !settled {
@@ -193,6 +194,7 @@ func (t *turn) auditRules(ctx context.Context, mark string) {
 		return
 	}
 	t.report.Flows += countPlan(p.Flows)
+	t.report.Notes = append(t.report.Notes, p.Remarks()...)
 	l.audit.settled = true
 	t.measure(p)
 	t.noteMark(ctx, mark, len(drift) > 0)
@@ -222,6 +224,7 @@ func (t *turn) clearOthers(ctx context.Context) {
 		t.fail(fmt.Errorf("what other backends left: %w", err))
 		return
 	}
+	t.report.Notes = append(t.report.Notes, plan.Remarks()...)
 	// What connections in progress still need is looked at again.
 	l.cleared = len(plan.Remarks()) == 0
 	if len(plan.Changes()) > 0 {
@@ -243,6 +246,7 @@ func (t *turn) repairPods(ctx context.Context) {
 		return
 	}
 	changes := plan.Changes()
+	t.report.Notes = append(t.report.Notes, dataplane.Remarks(plan)...)
 	if l.looked {
 		t.report.Drift = append(t.report.Drift, changes...)
 	} else {

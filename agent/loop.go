@@ -84,7 +84,9 @@ type Loop struct {
 	input  Input
 	loaded bool
 	pods   podMemory
-	audit  auditState
+	// setting is the last one that could be told.
+	setting *Setting
+	audit   auditState
 	// failing are Pods that could not be made, and when they are tried again.
 	failing map[types.NamespacedName]retry
 	// retry is that of passes. again is when to look again though nothing changes.
@@ -158,7 +160,7 @@ func (l *Loop) adopt() error {
 	l.cfg = *next
 	l.store, l.objects, l.tracker, l.loaded = cluster.NewStore(), cluster.Objects{}, nil, false
 	l.audit, l.recorded, l.cleared, l.looked = auditState{}, false, false, false
-	l.pods = podMemory{}
+	l.pods, l.setting = podMemory{}, nil
 	clear(l.failing)
 	return err
 }

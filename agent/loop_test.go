@@ -39,7 +39,9 @@ func newMachine(objs cluster.Objects) *machine {
 	return &machine{in: Input{Objects: objs}, seen: map[string]*pods.Seen{}, refuse: map[string]error{}}
 }
 
-func (m *machine) did(format string, args ...any) { m.deeds = append(m.deeds, fmt.Sprintf(format, args...)) }
+func (m *machine) did(format string, args ...any) {
+	m.deeds = append(m.deeds, fmt.Sprintf(format, args...))
+}
 
 // Load implements Source.
 func (m *machine) Load(context.Context) (Input, error) {

@@ -45,6 +45,9 @@ type Report struct {
 	Changes []dataplane.Change
 	// Drift is what an audit found wrong in the kernel: what others had changed.
 	Drift []dataplane.Change
+	// Notes are what plans have to tell beside their changes: what stays as it is, and
+	// why.
+	Notes []string
 	// Flows is how many tracked flows were stale.
 	Flows int
 	// Err says what failed; it is tried again. Nil: the kernel is as it is to be,

@@ -85,12 +85,17 @@ func (t *turn) load(ctx context.Context) bool {
 		return false
 	}
 	setting, err := l.cfg.Source.Settle(ctx, l.input)
-	if err != nil {
+	switch {
+	case err == nil:
+		l.setting = &setting
+	case l.setting == nil:
 		t.fail(fmt.Errorf("facts about the node: %w", err))
 		return false
+	default: // they are as they were
+		t.fail(fmt.Errorf("facts about the node: %w", err))
 	}
-	t.setting = setting
-	t.problems = slices.Clone(setting.Input.Problems)
+	t.setting = *l.setting
+	t.problems = slices.Clone(t.setting.Input.Problems)
 	return true
 }
 

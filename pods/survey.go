@@ -138,11 +138,11 @@ func Compare(seen []Seen, wanted []*corev1.Pod) Work {
 		id := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 		problems := Check(p)
 		w.Problems = append(w.Problems, problems...)
-		if slices.ContainsFunc(problems, func(p cluster.Problem) bool { return !p.Warning }) {
-			continue
-		}
 		s, there := left[id]
 		delete(left, id)
+		if slices.ContainsFunc(problems, func(p cluster.Problem) bool { return !p.Warning }) {
+			continue // one that lives stays as it is
+		}
 		if !there {
 			w.Make = append(w.Make, Task{Name: id, Reason: "missing", Pod: p})
 			continue

@@ -36,8 +36,10 @@ func newLogger(w io.Writer) *slog.Logger {
 type diary struct {
 	log *slog.Logger
 	sc  scope
-	// told are the problems that have been told, failure the last failure.
+	// told are the problems that have been told, noted the notes, failure the last
+	// failure.
 	told    map[string]bool
+	noted   map[string]bool
 	failure string
 	// grown: more memory was needed than will be for long.
 	grown  bool
@@ -47,7 +49,7 @@ type diary struct {
 }
 
 func newDiary(log *slog.Logger, sc scope) *diary {
-	return &diary{log: log, sc: sc, told: map[string]bool{}}
+	return &diary{log: log, sc: sc, told: map[string]bool{}, noted: map[string]bool{}}
 }
 
 // mostLines is how many changes of one kind are logged one by one.
@@ -56,6 +58,7 @@ const mostLines = 20
 // Observe logs a pass that did something.
 func (d *diary) Observe(r agent.Report) {
 	d.problems(r.Problems)
+	d.notes(r.Notes)
 	d.each(slog.LevelWarn, "drift repaired", r.Drift)
 	switch {
 	case r.Err != nil && r.Err.Error() != d.failure:
@@ -114,6 +117,22 @@ func (d *diary) each(level slog.Level, what string, changes []dataplane.Change) 
 			break
 		}
 		d.log.Log(context.Background(), level, what, "change", c.String(), "lines", strings.Join(c.Lines, " | "))
+	}
+}
+
+// mostNotes is how many notes are remembered.
+const mostNotes = 500
+
+// notes logs each note once.
+func (d *diary) notes(notes []string) {
+	if len(d.noted) > mostNotes {
+		clear(d.noted)
+	}
+	for _, n := range notes {
+		if !d.noted[n] {
+			d.noted[n] = true
+			d.log.Info("note", "what", n)
+		}
 	}
 }
 

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/toyproxy/toyproxy/agent"
@@ -72,20 +75,54 @@ func (f *followed) Load(ctx context.Context) (agent.Input, error) {
 	if err != nil {
 		return in, err
 	}
-	if err := refuseNothing(in, f.source); err != nil {
+	if err := errors.Join(refuseNothing(in, f.source), f.refuseAny(in)); err != nil {
 		return in, err
 	}
+	files := map[cluster.Ref]string{}
 	for ref := range in.Objects.Refs() {
-		f.files[ref] = in.Locate(ref, "").File
+		files[ref] = in.Locate(ref, "").File
 	}
 	in.Locate = f.lazily(ctx)
 	in = agent.KeepGoodOf(in, f.kept, func(p *corev1.Pod) bool {
 		return f.made[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	}, func(ref cluster.Ref) string { return f.files[ref] })
 	in = keepFrozen(in, f.kept)
+	for ref := range in.Objects.Refs() {
+		if files[ref] == "" {
+			files[ref] = f.files[ref] // it is as it was there
+		}
+	}
 	keepAges(in.Objects.Services, serviceByName(f.kept.Services))
-	f.kept, f.made = in.Objects, nil
+	giveAges(in.Objects.Services, time.Now())
+	f.kept, f.made, f.files = in.Objects, nil, files
 	return in, nil
+}
+
+// refuseAny is the error of manifests of which one is wrong, for who wants all or
+// nothing.
+func (f *followed) refuseAny(in agent.Input) error {
+	n := agent.CountErrors(in.Problems)
+	if !f.opts.src.strict || n == 0 {
+		return nil
+	}
+	first := agent.Desired{Problems: in.Problems}.Errors()[0]
+	return fmt.Errorf("%s in the manifests, with --strict nothing of them is put in force: %s", count(n, "error"), first)
+}
+
+// giveAges gives Services that are new the time of their creation: they are younger
+// than all others.
+func giveAges(services []*corev1.Service, now time.Time) {
+	now = now.Truncate(time.Second)
+	for _, s := range services {
+		if born := s.CreationTimestamp.Time; !now.After(born) {
+			now = born.Add(time.Second)
+		}
+	}
+	for _, s := range services {
+		if s.CreationTimestamp.IsZero() {
+			s.CreationTimestamp = metav1.NewTime(now)
+		}
+	}
 }
 
 // lazily locates objects by reading the manifests once more when that is asked for:
