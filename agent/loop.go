@@ -28,6 +28,8 @@ const (
 	// is twice as long, up to lastRetry.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
+	// lastPass is how long a pass may go on after the loop was told to end.
+	lastPass = 10 * time.Second
 )
 
 // LoopConfig is what a Loop works with.
@@ -93,6 +95,8 @@ type Loop struct {
 	retry retry
 	again time.Time
 	bound bool
+	// parting are Pods that have left the rules, and when they may be told to end.
+	parting map[types.NamespacedName]time.Time
 	// hinders is what Hinders has told last.
 	hinders []cluster.Problem
 	// recorded: the chronicle has everything up to the last pass.
@@ -200,7 +204,9 @@ func (l *Loop) Run(ctx context.Context) error {
 		if l.pending() && (l.bound || !now.Before(earliest)) {
 			causes := l.take()
 			l.announce(causes)
-			l.tell(l.pass(ctx, causes))
+			whole, cancel := ending(ctx)
+			l.tell(l.pass(whole, causes))
+			cancel()
 			ended = time.Now()
 			if ctx.Err() != nil {
 				return l.close()
@@ -215,6 +221,20 @@ func (l *Loop) Run(ctx context.Context) error {
 			return l.close()
 		}
 	}
+}
+
+// ending is the context of a pass: it outlives its parent for a while, so that the
+// end of the process does not break off what is half done.
+func ending(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(lastPass):
+			cancel()
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // wakeOnTime wakes the loop for what is due.

@@ -442,3 +442,45 @@ func TestLoopShowsThatItIsAlive(t *testing.T) {
 		}
 	})
 }
+
+// A pass that is under way when the loop is told to end comes to its end; one that
+// hangs is broken off.
+func TestLoopEndsItsPass(t *testing.T) {
+	for _, tc := range []struct {
+		takes time.Duration
+		whole bool
+	}{{time.Second, true}, {time.Hour, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMachine(wants(1))
+			r := &reports{}
+			l := NewLoop(LoopConfig{Source: slow{m, tc.takes}, Backend: m, Observers: []Observer{r}, SyncPeriod: DefaultSyncPeriod})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- l.Run(ctx) }()
+			synctest.Wait()
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if whole := r.last().Err == nil && r.last().PodsMade == 1; whole != tc.whole {
+				t.Errorf("a pass of %s: %+v", tc.takes, r.last())
+			}
+		})
+	}
+}
+
+// slow is a machine whose objects take time to load.
+type slow struct {
+	*machine
+	takes time.Duration
+}
+
+// Load implements Source.
+func (s slow) Load(ctx context.Context) (Input, error) {
+	select {
+	case <-ctx.Done():
+		return Input{}, ctx.Err()
+	case <-time.After(s.takes):
+		return s.machine.Load(ctx)
+	}
+}
