@@ -42,7 +42,7 @@ func containerEnv(p *corev1.Pod, c *corev1.Container, objs objects, path string)
 		}
 	}
 	for _, v := range c.Env {
-		value, has, err := e.value(p, v, objs)
+		value, has, err := e.value(p, c, v, objs)
 		if err != nil {
 			return nil, fmt.Errorf("env %s: %w", v.Name, err)
 		}
@@ -80,7 +80,7 @@ func (e *environment) take(from corev1.EnvFromSource, objs objects) error {
 }
 
 // value is what a variable is set to; false when it is not set at all.
-func (e *environment) value(p *corev1.Pod, v corev1.EnvVar, objs objects) (string, bool, error) {
+func (e *environment) value(p *corev1.Pod, c *corev1.Container, v corev1.EnvVar, objs objects) (string, bool, error) {
 	from := v.ValueFrom
 	switch {
 	case from == nil:
@@ -95,8 +95,11 @@ func (e *environment) value(p *corev1.Pod, v corev1.EnvVar, objs objects) (strin
 		r := from.SecretKeyRef
 		b, has, err := entry("Secret", r.Name, r.Key, r.Optional != nil && *r.Optional, objs.secret)
 		return string(b), has, err
+	case from.ResourceFieldRef != nil:
+		value, err := resourceValue(p, c, from.ResourceFieldRef, nodeCapacity())
+		return value, err == nil, err
 	}
-	return "", false, nil // resourceFieldRef and fileKeyRef: the support table has told
+	return "", false, nil // fileKeyRef: the support table has told
 }
 
 // field is a value of the downward API.

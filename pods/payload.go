@@ -42,7 +42,7 @@ func (w *world) payloadOf(spec corev1.Volume) func() (payload, error) {
 		}
 	case spec.DownwardAPI != nil:
 		s := spec.DownwardAPI
-		return func() (payload, error) { return downward(w.objects().pod(w.pod), s.Items, s.DefaultMode), nil }
+		return func() (payload, error) { return downward(w.objects().pod(w.pod), s.Items, s.DefaultMode) }
 	case spec.Projected != nil:
 		s := spec.Projected
 		return func() (payload, error) { return w.projected(s) }
@@ -89,16 +89,23 @@ func keysOf(kind, name string, items []corev1.KeyToPath, mode *int32, optional b
 	return out, nil
 }
 
-// downward makes files of fields of the Pod. What a container may use of the
-// node's processors and memory is not known here.
-func downward(p *corev1.Pod, items []corev1.DownwardAPIVolumeFile, mode *int32) payload {
+// downward makes files of fields of the Pod and of resources of its containers.
+func downward(p *corev1.Pod, items []corev1.DownwardAPIVolumeFile, mode *int32) (payload, error) {
 	out := payload{}
 	for _, item := range items {
-		if item.FieldRef != nil {
-			out[filepath.Clean(item.Path)] = payloadFile{[]byte(field(p, item.FieldRef.FieldPath)), fileMode(item.Mode, mode)}
+		var value string
+		switch {
+		case item.FieldRef != nil:
+			value = field(p, item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			var err error
+			if value, err = resourceValue(p, nil, item.ResourceFieldRef, nodeCapacity()); err != nil {
+				return nil, err
+			}
 		}
+		out[filepath.Clean(item.Path)] = payloadFile{[]byte(value), fileMode(item.Mode, mode)}
 	}
-	return out
+	return out, nil
 }
 
 // projected joins the files of several sources; of one path the last counts.
@@ -113,7 +120,7 @@ func (w *world) projected(spec *corev1.ProjectedVolumeSource) (payload, error) {
 		case s.Secret != nil:
 			files, err = keysOf("Secret", s.Secret.Name, s.Secret.Items, spec.DefaultMode, isTrue(s.Secret.Optional), w.objects().secret)
 		case s.DownwardAPI != nil:
-			files = downward(w.objects().pod(w.pod), s.DownwardAPI.Items, spec.DefaultMode)
+			files, err = downward(w.objects().pod(w.pod), s.DownwardAPI.Items, spec.DefaultMode)
 		default:
 			return nil, errors.New("projected: only configMap, secret and downwardAPI are supported: there is no API server to issue tokens")
 		}

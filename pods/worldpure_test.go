@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/toyproxy/toyproxy/podnet"
 )
@@ -122,6 +123,38 @@ func TestHostNames(t *testing.T) {
 		}
 		if got := hostNames(p, "cluster.local"); got != tc.names {
 			t.Errorf("%q %q: names %q", tc.host, tc.sub, got)
+		}
+	}
+}
+
+func TestResourceValue(t *testing.T) {
+	p := program("p")
+	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{
+		Limits:   corev1.ResourceList{"cpu": resource.MustParse("1500m"), "memory": resource.MustParse("64Mi")},
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")},
+	}
+	p.Spec.InitContainers = []corev1.Container{{Name: "init"}}
+	for _, tc := range []struct{ container, field, divisor, want string }{
+		{"", "limits.cpu", "", "2"},
+		{"", "limits.cpu", "1m", "1500"},
+		{"", "limits.memory", "", "67108864"},
+		{"main", "limits.memory", "1Mi", "64"},
+		{"", "requests.cpu", "", "1"},
+		{"", "requests.memory", "", "0"},
+		{"init", "limits.cpu", "", "4"},
+		{"init", "limits.memory", "1Gi", "8"},
+		{"none", "limits.cpu", "", "container none not found in the Pod"},
+	} {
+		ref := &corev1.ResourceFieldSelector{ContainerName: tc.container, Resource: tc.field}
+		if tc.divisor != "" {
+			ref.Divisor = resource.MustParse(tc.divisor)
+		}
+		got, err := resourceValue(p, &p.Spec.Containers[0], ref, capacity{4, 8 << 30})
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s of %q in %q: %s, want %s", tc.field, tc.container, tc.divisor, got, tc.want)
 		}
 	}
 }
