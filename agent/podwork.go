@@ -16,6 +16,8 @@ import (
 type podWork struct {
 	// ours are the Pods that live on this node.
 	ours map[types.NamespacedName]bool
+	// looked: the Pods were looked at in this pass.
+	looked bool
 	// end are Pods that have left the rules, bury those that have ended.
 	end, bury []pods.Seen
 }
@@ -32,7 +34,7 @@ func (t *turn) pods(ctx context.Context) {
 	if t.podsAsBefore() {
 		return
 	}
-	t.work.ours = map[types.NamespacedName]bool{}
+	t.work.ours, t.work.looked = map[types.NamespacedName]bool{}, true
 	known := len(t.problems)
 	seen, err := t.setting.Pods.Survey(ctx)
 	t.fail(err)
@@ -212,6 +214,35 @@ func (t *turn) relabel(ctx context.Context, tasks []pods.Task) {
 	}
 }
 
+// linger is how long a Pod that has left the rules is let alone before it is told to
+// end: a connection that was sent to it the moment before is still to be accepted.
+const linger = 250 * time.Millisecond
+
+// parted are the Pods that left the rules a while ago. The others are looked at
+// again.
+func (t *turn) parted() []pods.Seen {
+	if !t.work.looked {
+		return nil
+	}
+	l, now := t.loop, time.Now()
+	left := make(map[types.NamespacedName]time.Time, len(t.work.end))
+	var out []pods.Seen
+	for _, s := range t.work.end {
+		due, known := l.parting[s.Name]
+		if !known {
+			due = now.Add(linger)
+		}
+		left[s.Name] = due
+		if now.Before(due) {
+			t.lookAgain(due)
+			continue
+		}
+		out = append(out, s)
+	}
+	l.parting = left
+	return out
+}
+
 // farewell tells Pods to end that the rules know no more, takes away what those
 // have left that have ended, and mends the networks of the others.
 func (t *turn) farewell(ctx context.Context) {
@@ -219,7 +250,7 @@ func (t *turn) farewell(ctx context.Context) {
 		return
 	}
 	if t.loop.audit.settled {
-		if err := t.setting.Pods.End(ctx, t.work.end); err != nil {
+		if err := t.setting.Pods.End(ctx, t.parted()); err != nil {
 			t.fail(fmt.Errorf("ending Pods: %w", err))
 		}
 	}
