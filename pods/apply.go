@@ -261,7 +261,7 @@ func (r *Runtime) awaitOne(ctx context.Context, p begun) error {
 func unsettled(rep report) []string {
 	var out []string
 	for _, c := range rep.Containers {
-		if c.Role != mainRole && c.failed() {
+		if c.Role != mainRole && (c.failed() || c.GaveUp) {
 			return nil // those after it will not start soon
 		}
 		if !c.settled() {

@@ -41,7 +41,7 @@ type containerReport struct {
 	Begun bool `json:"begun,omitempty"`
 	Ready bool `json:"ready"`
 	// Unready tells what its startup or readiness probe finds wrong, GaveUp that it
-	// did so as often as failureThreshold says.
+	// did so as often as failureThreshold says, or that it is time to go on without.
 	Unready string `json:"unready,omitempty"`
 	GaveUp  bool   `json:"gaveUp,omitempty"`
 	// StandIn: no program of the host, but the built-in server.

@@ -13,6 +13,10 @@ import (
 // that had to end before it, have used up the grace period.
 const minGrace = 2 * time.Second
 
+// lateAfter is how long one waits for a container that has started to be ready,
+// or an init container to be through; after that it is what it is.
+const lateAfter = DefaultStartTimeout
+
 // supervisor decides what becomes of the containers of a Pod, as a kubelet does.
 // It is pure: its methods take what has happened and when, step returns what to
 // do now, and next tells when to step again though nothing happens.
@@ -155,6 +159,9 @@ func (s *supervisor) idle() bool { return !slices.ContainsFunc(s.units, (*unit).
 // settle makes programs ready that have run long enough, and those with ports
 // that listen on them.
 func (s *supervisor) settle(u *unit, now time.Time) {
+	if !u.late && !u.ready() {
+		u.late = s.reached(u.Started.Add(lateAfter), now)
+	}
 	if u.up || u.StandIn || u.Role == initRole || u.spec.ReadinessProbe != nil {
 		return
 	}

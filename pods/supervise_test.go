@@ -288,6 +288,24 @@ func TestReadySoon(t *testing.T) {
 	}
 }
 
+// Who takes long to be ready, or to be through, is not waited for any longer.
+func TestLate(t *testing.T) {
+	p, init := pod(corev1.RestartPolicyAlways, "a"), pod(corev1.RestartPolicyAlways, "i:one", "a")
+	p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{InitialDelaySeconds: 60}
+	for want, pod := range map[string]*corev1.Pod{
+		"20s after its start its readiness probe had not passed":              p,
+		"it runs for more than 20s, and the next container waits for its end": init,
+	} {
+		s := newStage(t, pod).until(19 * time.Second)
+		if r := s.sup.units[0].tell(); r.GaveUp || r.Unready != "" {
+			t.Errorf("after 19 s: %+v", r)
+		}
+		if r := s.until(21 * time.Second).sup.units[0].tell(); !r.GaveUp || r.Unready != want {
+			t.Errorf("after 21 s: %+v, want %s", r, want)
+		}
+	}
+}
+
 // A probe that never answers has failed after its time, each time anew.
 func TestProbeThatHangs(t *testing.T) {
 	p := pod(corev1.RestartPolicyAlways, "a")

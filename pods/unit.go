@@ -2,6 +2,7 @@ package pods
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,8 @@ type unit struct {
 	due time.Time
 	// up: a stand-in listens, or a program has settled.
 	up bool
+	// late: it has run for a while, and is not ready, or not through.
+	late bool
 	// look is when a program's ports are next looked for.
 	look      time.Time
 	postStart hook
@@ -122,7 +125,24 @@ func (u *unit) tell() containerReport {
 			r.Unready, r.GaveUp = p.told(), p.hopeless()
 		}
 	}
+	if u.late && u.running() && !r.Ready {
+		r.Unready, r.GaveUp = cmp.Or(r.Unready, u.lateness()), true
+	}
 	return r
+}
+
+// lateness says what is waited for.
+func (u *unit) lateness() string {
+	what := "readiness probe"
+	switch {
+	case u.Role == initRole:
+		return fmt.Sprintf("it runs for more than %s, and the next container waits for its end", lateAfter)
+	case !u.postStart.done:
+		what = "postStart hook"
+	case !u.standing(startup, true):
+		what = "startup probe"
+	}
+	return fmt.Sprintf("%s after its start its %s had not passed", lateAfter, what)
 }
 
 // passes tells whether the container after this one may start.
@@ -144,7 +164,7 @@ func (u *unit) begin(b Backoff, now time.Time) {
 	}
 	u.runs++
 	u.Phase, u.run = running, run{Started: now}
-	u.up, u.look, u.stop = false, now, nil
+	u.up, u.late, u.look, u.stop = false, false, now, nil
 	u.postStart = hook{done: true}
 	if l := u.spec.Lifecycle; l != nil && l.PostStart != nil {
 		u.postStart = hook{handler: l.PostStart}
