@@ -42,8 +42,7 @@ func (t *turn) rules(ctx context.Context) {
 	}
 	foreign := l.audit.settled && now != "" && l.audit.mark != "" && now != l.audit.mark
 	if foreign && len(t.events) > 0 {
-		// Before what has changed is put in force: then each is known for what it is.
-		t.auditRules(ctx, now)
+		t.auditBefore(ctx)
 	}
 	if !t.update(ctx) {
 		return
@@ -51,9 +50,20 @@ func (t *turn) rules(ctx context.Context) {
 	due := t.has(AuditDue) && (now == "" || l.audit.presumed || t.now.Sub(l.audit.whole) >= wholeEvery)
 	blind := t.has(KernelChanged) && now == ""
 	if l.audit.settled && !t.report.Whole && (foreign && len(t.events) == 0 || due || blind) {
-		t.auditRules(ctx, "")
+		t.auditRules(ctx)
 	}
 	t.clearOthers(ctx)
+}
+
+// auditBefore compares the kernel with the table before what has changed is put in
+// force: then each change is known for what it is.
+func (t *turn) auditBefore(ctx context.Context) {
+	events := t.events
+	t.events = nil
+	if t.update(ctx) && !t.report.Whole { // first what is only due, such as the end of drained servers
+		t.auditRules(ctx)
+	}
+	t.events = events
 }
 
 // follow takes the objects into the store.
@@ -127,12 +137,15 @@ func (t *turn) update(ctx context.Context) bool {
 	return true
 }
 
-// measure notes the size of the table after a pass.
+// measure notes the size of the table after a pass, and what was put in force.
 func (t *turn) measure(p *Pass) {
 	a := &t.loop.audit
 	if p.Whole {
+		a.whole = t.now
+	}
+	if t.report.Whole {
 		table := t.loop.tracker.Table()
-		a.whole, t.report.Table = t.now, table
+		t.report.Table = table
 		a.frontends, a.endpoints = sizeOf(table)
 		return
 	}
@@ -173,11 +186,12 @@ func (t *turn) noteMark(ctx context.Context, before string, changed bool) {
 }
 
 // auditRules compares all of the kernel with the table as it was before this pass,
-// and repairs it. Mark is the fingerprint that the kernel has, if it is known.
-func (t *turn) auditRules(ctx context.Context, mark string) {
+// and repairs it.
+func (t *turn) auditRules(ctx context.Context) {
 	l := t.loop
-	if mark == "" {
-		mark, _ = dataplane.Fingerprint(ctx, l.cfg.Backend)
+	mark, err := dataplane.Fingerprint(ctx, l.cfg.Backend)
+	if err != nil {
+		mark = ""
 	}
 	l.audit.settled = false
 	p, err := l.tracker.Audit(ctx)
