@@ -226,7 +226,7 @@ func (t *turn) depart(ctx context.Context, p *Pass) error {
 // clearOthers removes what backends that are not in use have left, until nothing is.
 func (t *turn) clearOthers(ctx context.Context) {
 	l := t.loop
-	if l.cleared || !l.audit.settled || !t.report.Whole {
+	if l.cleared || !l.audit.settled || !t.report.Whole && !t.has(AuditDue) {
 		return
 	}
 	plan, err := (&Agent{Others: l.cfg.Others}).leftovers(ctx)

@@ -80,7 +80,7 @@ func (s *steps) raiseInbound(want target, have observed) {
 		case !exists:
 		case !held.loopback:
 			c.Op, c.Reason = dataplane.Update, "leads to another link, want lo"
-		case !held.source.IsValid() && want.leaving:
+		case want.leaving && !have.looksIn(a):
 			// The node's own packets look into the table too now. They are to leave as
 			// they would without it.
 			c.Op, c.Reason = dataplane.Update, "no source for what the node sends"
@@ -95,6 +95,11 @@ func (s *steps) raiseInbound(want target, have observed) {
 				Reason: "rule missing", Lines: []string{"+ rule add " + p.line()}})
 		}
 	}
+}
+
+// looksIn reports whether a rule for an address alone leads to our table.
+func (o observed) looksIn(a netip.Addr) bool {
+	return slices.ContainsFunc(o.policies, func(p policy) bool { return p.to.Addr == a })
 }
 
 // dropInbound takes away what raiseInbound added and nobody wants any more.

@@ -150,6 +150,7 @@ func leave(want target, have observed) steps {
 	s.dropInbound(want, have)
 	s.dropPolicies(want, have, true)
 	s.dropRoutes(want.sets[addresses], have)
+	s.reduce(services, want, have)
 	s.dropServers(want, have)
 	for _, k := range leavingSets() {
 		s.reduce(k, want, have)
@@ -181,12 +182,12 @@ func (s *steps) dropSources(want target, have observed) {
 	}
 }
 
-// leavingSets are all sets, those that say what is ours last.
+// leavingSets are all other sets, those that say what is ours last.
 func leavingSets() []setKind {
 	var out []setKind
 	own := []setKind{arrivals, ports, addresses, marks}
 	for k := range setKinds {
-		if !slices.Contains(own, k) {
+		if k != services && !slices.Contains(own, k) {
 			out = append(out, k)
 		}
 	}
