@@ -22,7 +22,10 @@ func syncCommand() *cobra.Command {
 		Short: "Make Pods and kernel match the manifests, once",
 		Long: `One pass: objects, Pods, endpoints, kernel; then it returns. Nothing of toyproxy
 stands in the path of a packet, and nothing but the Pods' own processes stays.
-A second pass changes nothing and says so.`,
+A second pass changes nothing and says so.
+
+With Deployments and their like it goes on, pass after pass, until they are as they
+are to be, or --timeout is over.`,
 		Example: `  sudo toyproxy sync
   sudo toyproxy sync -f examples/guestbook.yaml --backend ipvs
   sudo toyproxy sync --netns lab --dry-run
