@@ -155,7 +155,9 @@ func checkDownwardFiles(items []corev1.DownwardAPIVolumeFile, path *field.Path) 
 			errs = append(errs, field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
 		case item.FieldRef != nil:
 			errs = append(errs, checkFieldRef(item.FieldRef, fields, at.Child("fieldRef"))...)
-		case item.ResourceFieldRef == nil:
+		case item.ResourceFieldRef != nil:
+			errs = append(errs, checkResourceRef(item.ResourceFieldRef, true, at.Child("resourceFieldRef"))...)
+		default:
 			errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))
 		}
 		errs = append(errs, checkMode(item.Mode, at.Child("mode"))...)

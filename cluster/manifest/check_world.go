@@ -56,6 +56,7 @@ func checkEnvSource(v *corev1.EnvVarSource, path *field.Path) (errs field.ErrorL
 	}
 	if v.ResourceFieldRef != nil {
 		found++
+		errs = append(errs, checkResourceRef(v.ResourceFieldRef, false, path.Child("resourceFieldRef"))...)
 	}
 	if r := v.ConfigMapKeyRef; r != nil {
 		found++
@@ -234,6 +235,30 @@ func checkSecurity(s *corev1.SecurityContext, path *field.Path) (errs field.Erro
 	}
 	if s.Capabilities != nil && slices.Contains(s.Capabilities.Add, "CAP_SYS_ADMIN") {
 		errs = append(errs, field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+	}
+	return errs
+}
+
+// checkResourceRef validates a reference to what a container may use. In a volume it
+// has to say which.
+func checkResourceRef(r *corev1.ResourceFieldSelector, volume bool, path *field.Path) (errs field.ErrorList) {
+	if volume {
+		errs = required(r.ContainerName, path.Child("containerName"))
+	}
+	if r.Resource == "" {
+		return append(errs, field.Required(path.Child("resource"), ""))
+	}
+	kind, name, _ := strings.Cut(r.Resource, ".")
+	known := []string{"cpu", "memory", "ephemeral-storage"}
+	if kind != "limits" && kind != "requests" || !slices.Contains(known, name) && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) {
+		return append(errs, field.NotSupported(path.Child("resource"), r.Resource, []string{"limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}))
+	}
+	units := []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+	if name == "cpu" {
+		units = []string{"1m", "1"}
+	}
+	if !r.Divisor.IsZero() && !slices.Contains(units, r.Divisor.String()) {
+		errs = append(errs, field.Invalid(path.Child("divisor"), r.Resource, "only divisors "+strings.Join(units, ", ")+" are supported with this resource"))
 	}
 	return errs
 }
