@@ -97,10 +97,13 @@ func create[T Workload[T]](m T, s Stamp) T {
 // object, without defaults.
 func merged[T Workload[T]](live, m T) (T, error) {
 	var none T
+	before, err := written(live)
+	if err != nil { // damaged: then the manifest is new
+		before = map[string]any{}
+	}
 	current, errLive := asMap(live)
-	before, errBefore := written(live)
 	after, errAfter := written(m)
-	if err := errors.Join(errLive, errBefore, errAfter); err != nil {
+	if err := errors.Join(errLive, errAfter); err != nil {
 		return none, fmt.Errorf("manifest of %s: %w", refOf(m), err)
 	}
 	spec := mapAt(current, "spec")

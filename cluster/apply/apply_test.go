@@ -256,3 +256,16 @@ func TestAnyToAny(t *testing.T) {
 		}
 	}
 }
+
+// A live object that remembers no manifest, or a damaged one, takes all that the
+// next one says, and keeps what it does not say.
+func TestNoManifestBefore(t *testing.T) {
+	for _, remembered := range []string{"", "{damaged"} {
+		live := made(t, deployment(t, "replicas: 3\n  minReadySeconds: 7", "a"))
+		live.Annotations = map[string]string{manifest.LastApplied: remembered}
+		next, changed, err := Apply(live, true, deployment(t, "replicas: 4", "b"), stamp(birth))
+		if err != nil || !changed || *next.Spec.Replicas != 4 || next.Spec.MinReadySeconds != 7 || next.Spec.Template.Spec.Containers[0].Image != "b" {
+			t.Errorf("remembering %q: %v, changed %v: %+v", remembered, err, changed, next.Spec)
+		}
+	}
+}

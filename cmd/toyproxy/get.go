@@ -40,6 +40,7 @@ manifests instead. KIND is one of
   services (svc), endpoints (ep), endpointslices,
   pods (po), deployments (deploy), replicasets (rs), statefulsets (sts),
   daemonsets (ds), configmaps (cm), secrets, controllerrevisions,
+  nodes (no), namespaces (ns),
   events (ev), problems: what is wrong with the manifests now,
   frontends (fe): the table that the backends program,
   all: pods, services and what makes pods.

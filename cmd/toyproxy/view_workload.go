@@ -25,6 +25,8 @@ func workloadViews() []view {
 		{[]string{"secrets", "secret"}, "secrets", []string{"NAME", "TYPE", "DATA", "AGE"}, nil, secretRows},
 		{[]string{"controllerrevisions", "controllerrevision"}, "controllerrevisions",
 			[]string{"NAME", "CONTROLLER", "REVISION", "AGE"}, nil, revisionRows},
+		{[]string{"nodes", "node", "no"}, "nodes", []string{"NAME", "STATUS", "AGE"}, []string{"INTERNAL-IP", "EXTERNAL-IP", "POD-CIDRS"}, nodeRows},
+		{[]string{"namespaces", "namespace", "ns"}, "namespaces", []string{"NAME", "STATUS", "AGE"}, nil, namespaceRows},
 	}
 }
 
@@ -129,6 +131,46 @@ func revisionRows(d look) []row {
 		}
 		rows = append(rows, row{"controllerrevision.apps", o.Namespace, o.Name, o.Labels,
 			[]string{o.Name, owner, strconv.FormatInt(o.Revision, 10), age(o.CreationTimestamp)}, nil, typed(o, "apps/v1", "ControllerRevision")})
+	}
+	return rows
+}
+
+func nodeRows(d look) []row {
+	var rows []row
+	for _, o := range d.Objects.Nodes {
+		addrs := map[corev1.NodeAddressType][]string{}
+		for _, a := range o.Status.Addresses {
+			addrs[a.Type] = append(addrs[a.Type], a.Address)
+		}
+		rows = append(rows, row{"node", "", o.Name, o.Labels, []string{o.Name, nodeStatus(o), age(o.CreationTimestamp)},
+			[]string{joinOr("<none>", addrs[corev1.NodeInternalIP]), joinOr("<none>", addrs[corev1.NodeExternalIP]), joinOr("<none>", o.Spec.PodCIDRs)},
+			typed(o, "v1", "Node")})
+	}
+	return rows
+}
+
+// nodeStatus is what a Node's conditions say of it, as far as anybody has set them.
+func nodeStatus(n *corev1.Node) string {
+	status := "Unknown"
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
+			status = "Ready"
+		case c.Type == corev1.NodeReady:
+			status = "NotReady"
+		}
+	}
+	if n.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	return status
+}
+
+func namespaceRows(d look) []row {
+	var rows []row
+	for _, o := range d.Objects.Namespaces {
+		rows = append(rows, row{"namespace", "", o.Name, o.Labels,
+			[]string{o.Name, string(o.Status.Phase), age(o.CreationTimestamp)}, nil, typed(o, "v1", "Namespace")})
 	}
 	return rows
 }
