@@ -214,7 +214,7 @@ func (a dropServer) refused(errno syscall.Errno) (request, error) {
 
 // putReal adds a real server, or edits the one that exists.
 type putReal struct {
-	server virtualServer
+	server *virtualServer
 	real   realServer
 	exists bool
 }
@@ -229,7 +229,7 @@ func (a putReal) encode(k *kernel, e *encoder) {
 	if a.exists {
 		command = setDestCommand
 	}
-	e.real(k.family, command, a.server, a.real)
+	e.real(k.family, command, *a.server, a.real)
 }
 
 func (a putReal) refused(errno syscall.Errno) (request, error) {
@@ -237,11 +237,11 @@ func (a putReal) refused(errno syscall.Errno) (request, error) {
 	case errno == unix.EEXIST && !a.exists, errno == unix.ENOENT && a.exists:
 		return putReal{a.server, a.real, !a.exists}, nil
 	case errno == unix.ESRCH:
-		return nil, fmt.Errorf("%s: %w", a.real.object(a.server), errNoServer)
+		return nil, fmt.Errorf("%s: %w", a.real.object(*a.server), errNoServer)
 	case errno == unix.EINVAL:
-		return nil, fmt.Errorf("%s of %s: %w", a.real.object(a.server), a.server.service, errNoPlace)
+		return nil, fmt.Errorf("%s of %s: %w", a.real.object(*a.server), a.server.service, errNoPlace)
 	}
-	return nil, fmt.Errorf("%s: %w", a.real.object(a.server), errno)
+	return nil, fmt.Errorf("%s: %w", a.real.object(*a.server), errno)
 }
 
 // errNoPlace says that the kernel sends nothing to such an address. It is the

@@ -59,8 +59,21 @@ type heldRoute struct {
 // step is one change of one kernel object: what people are told, and what is
 // done. Steps are values until they are applied.
 type step struct {
-	change dataplane.Change
+	// told is what people are told; nil if the action tells it.
+	told   *dataplane.Change
 	action action
+}
+
+// teller is an action that tells what it changes: where there are very many, a text
+// for each would take more room than all else.
+type teller interface{ tell() dataplane.Change }
+
+// change is what people are told.
+func (s step) change() dataplane.Change {
+	if s.told != nil {
+		return *s.told
+	}
+	return s.action.(teller).tell()
 }
 
 // action is one call, or a few, that change the kernel.
@@ -71,7 +84,15 @@ type action interface {
 // steps collects the changes of one phase.
 type steps []step
 
-func (s *steps) add(a action, c dataplane.Change) { *s = append(*s, step{change: c, action: a}) }
+func (s *steps) add(a action, c dataplane.Change) { *s = append(*s, step{&c, a}) }
+
+// addMissing adds what the kernel lacks, by an action that tells it.
+func (s *steps) addMissing(a interface {
+	action
+	teller
+}) {
+	*s = append(*s, step{action: a})
+}
 
 // owns reports whether a virtual server in the kernel is ours.
 func (o observed) owns(k serverID) bool {

@@ -14,14 +14,14 @@ import (
 // server that goes are not named one by one.
 func (s *steps) raiseServers(want target, have observed) {
 	var late steps
-	for _, v := range want.servers {
+	for i, v := range want.servers {
 		held, exists := have.servers[v.serverID]
 		if !exists {
-			s.add(putServer{v, false}, v.change(dataplane.Add, "virtual server missing", "+ "+v.line("A")))
+			s.addMissing(putServer{v, false})
 		} else if d := v.difference(held); d != "" {
 			s.add(putServer{v, true}, v.change(dataplane.Update, d, "- "+held.line("A"), "+ "+v.line("A")))
 		}
-		for _, r := range s.matchReal(v, held) {
+		for _, r := range s.matchReal(&want.servers[i], held) {
 			late.retire(want, v, r, have.now)
 		}
 	}
@@ -36,9 +36,19 @@ func (r realServer) change(v virtualServer, op dataplane.Op, reason string, line
 	return dataplane.Change{Op: op, Object: r.object(v), For: v.service, Reason: reason, Lines: lines}
 }
 
+// tell tells of a virtual server that is missing.
+func (a putServer) tell() dataplane.Change {
+	return a.server.change(dataplane.Add, "virtual server missing", "+ "+a.server.line("A"))
+}
+
+// tell tells of a real server that is missing.
+func (a putReal) tell() dataplane.Change {
+	return a.real.change(*a.server, dataplane.Add, fmt.Sprintf("real server %s missing", a.real.addr), "+ "+a.real.line("a", *a.server))
+}
+
 // matchReal adds and edits the real servers of one virtual server, and returns
 // those that nobody wants.
-func (s *steps) matchReal(v, held virtualServer) []realServer {
+func (s *steps) matchReal(v *virtualServer, held virtualServer) []realServer {
 	have := make(map[netip.AddrPort]realServer, len(held.real))
 	for _, r := range held.real {
 		have[r.addr] = r
@@ -47,9 +57,9 @@ func (s *steps) matchReal(v, held virtualServer) []realServer {
 		old, exists := have[r.addr]
 		delete(have, r.addr)
 		if !exists {
-			s.add(putReal{v, r, false}, r.change(v, dataplane.Add, fmt.Sprintf("real server %s missing", r.addr), "+ "+r.line("a", v)))
+			s.addMissing(putReal{v, r, false})
 		} else if d := r.difference(old); d != "" {
-			s.add(putReal{v, r, true}, r.change(v, dataplane.Update, d, "- "+old.line("a", v), "+ "+r.line("a", v)))
+			s.add(putReal{v, r, true}, r.change(*v, dataplane.Update, d, "- "+old.line("a", *v), "+ "+r.line("a", *v)))
 		}
 	}
 	return slices.SortedFunc(maps.Values(have), compareReal)

@@ -79,7 +79,7 @@ func (s *steps) retire(t target, v virtualServer, r realServer, now time.Time) {
 	case drain:
 		out := r
 		out.weight, out.began = 0, uint32(now.Unix())
-		s.add(putReal{v, out, true}, r.change(v, dataplane.Update, reason, "- "+r.line("a", v), "+ "+out.line("a", v)))
+		s.add(putReal{&v, out, true}, r.change(v, dataplane.Update, reason, "- "+r.line("a", v), "+ "+out.line("a", v)))
 	}
 }
 

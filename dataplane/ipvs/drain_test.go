@@ -63,7 +63,7 @@ func TestDrainPlans(t *testing.T) {
 		var got []string
 		for _, s := range append(before(want, have), after(want, have)...) {
 			if _, ok := s.action.(setEntry); !ok {
-				got = append(got, s.change.String())
+				got = append(got, s.change().String())
 			}
 		}
 		if text := strings.Join(got, "\n"); text != changes {

@@ -2,13 +2,13 @@ package ipvs
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
@@ -145,25 +145,34 @@ func (s sum) addReal(file string) (draining bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	lines, server := bufio.NewScanner(f), ""
+	var h maphash.Hash
+	h.SetSeed(seed)
+	lines, server := bufio.NewScanner(f), []byte(nil)
 	for lines.Scan() {
-		line, weight := realLine(lines.Text())
-		if line == "" {
-			server = lines.Text()
+		line, weight := realLine(lines.Bytes())
+		if line == nil {
+			server = append(server[:0], lines.Bytes()...)
 			continue
 		}
-		addTo(s, "real server", server+line)
-		draining = draining || weight == "0"
+		h.Reset()
+		_, _ = h.Write(server)
+		_, _ = h.Write(line)
+		s["real server"] += h.Sum64()
+		draining = draining || string(weight) == "0"
 	}
 	return draining, lines.Err()
 }
 
 // realLine returns a line about a real server without its numbers of connections,
 // and its weight; nothing of a line about anything else.
-func realLine(text string) (line, weight string) {
-	fields := strings.Fields(text)
-	if len(fields) < 4 || fields[0] != "->" || fields[1] == "RemoteAddress:Port" {
-		return "", ""
+func realLine(text []byte) (line, weight []byte) {
+	rest, ok := bytes.CutPrefix(text, []byte("  -> "))
+	if !ok || bytes.HasPrefix(rest, []byte("RemoteAddress:Port")) {
+		return nil, nil
 	}
-	return strings.Join(fields[:4], " "), fields[3]
+	for range 3 { // address, forwarding method, weight
+		rest = bytes.TrimLeft(rest, " ")
+		weight, rest, _ = bytes.Cut(rest, []byte{' '})
+	}
+	return text[:len(text)-len(rest)], weight
 }

@@ -72,7 +72,7 @@ func (f *follower) PlanChange(ctx context.Context, d dataplane.Delta) (dataplane
 
 // follow returns a plan whose success is remembered.
 func (f *follower) follow(p dataplane.Plans, remember func(sources)) dataplane.Plan {
-	if len(p.Changes()) == 0 {
+	if dataplane.Empty(p) {
 		remember(nil)
 		return p
 	}

@@ -144,7 +144,7 @@ func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table datapla
 		for _, part := range p.Plans {
 			for _, s := range part.(*phase).steps {
 				if err := m.take(s); err != nil {
-					t.Fatalf("%s: %v", s.change, err)
+					t.Fatalf("%s: %v", s.change(), err)
 				}
 			}
 		}
@@ -152,7 +152,7 @@ func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table datapla
 	}
 	want := newTarget(table, dataplane.IPv4, "rr")
 	for _, s := range append(before(want, m.observed), after(want, m.observed)...) {
-		t.Errorf("left to do: %s", s.change)
+		t.Errorf("left to do: %s", s.change())
 	}
 	if f.memory == nil {
 		t.Fatal("a change is not remembered")

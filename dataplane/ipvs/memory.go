@@ -237,6 +237,10 @@ func (o *observed) obeyServer(a action) {
 // replaceReal puts what is given in the place of a real server.
 func (o *observed) replaceReal(id serverID, addr netip.AddrPort, with ...realServer) {
 	v := o.servers[id]
-	v.real = append(slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == addr }), with...)
+	is := func(r realServer) bool { return r.addr == addr }
+	if slices.ContainsFunc(v.real, is) {
+		v.real = slices.DeleteFunc(slices.Clone(v.real), is)
+	}
+	v.real = append(v.real, with...)
 	o.servers[id] = v
 }

@@ -32,11 +32,14 @@ func (e notServed) Unwrap() error { return e.error }
 // Remarks tells what is left as it is for the time being.
 func (p *phase) Remarks() []string { return p.remarks }
 
+// Empty reports whether there are no steps.
+func (p *phase) Empty() bool { return len(p.steps) == 0 }
+
 // Changes lists the changes of all steps.
 func (p *phase) Changes() []dataplane.Change {
 	out := make([]dataplane.Change, 0, len(p.steps))
 	for _, s := range p.steps {
-		out = append(out, s.change)
+		out = append(out, s.change())
 	}
 	return out
 }
@@ -62,7 +65,7 @@ func (p *phase) Apply(ctx context.Context) error {
 	var left []error
 	for rest := p.steps; len(rest) > 0; {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("before %s: %w", rest[0].change.Object, err)
+			return fmt.Errorf("before %s: %w", rest[0].change().Object, err)
 		}
 		if r, ok := rest[0].action.(refuse); ok {
 			left, rest = append(left, errors.New(r.reason)), rest[1:]

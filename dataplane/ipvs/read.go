@@ -128,29 +128,27 @@ func (k *kernel) lacksType(ctx context.Context, name string, f dataplane.Family)
 // the addresses of others.
 func (k *kernel) localRoutes(f dataplane.Family, table int) (ours map[netip.Addr]heldRoute, others map[netip.Addr]bool, err error) {
 	filter := &netlink.Route{Table: table, Type: unix.RTN_LOCAL}
-	var list []netlink.Route
-	err = retryDump(func() (err error) {
-		list, err = k.nl.RouteListFiltered(int(afOf(f)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE)
-		return err
+	take := func(r netlink.Route) bool {
+		if r.Dst == nil {
+			return true
+		}
+		a, ok := netip.AddrFromSlice(r.Dst.IP)
+		switch ones, _ := r.Dst.Mask.Size(); {
+		case !ok || ones != a.BitLen():
+		case r.Protocol != routeProtocol:
+			others[a] = true
+		default:
+			source, _ := netip.AddrFromSlice(r.Src)
+			ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
+		}
+		return true
+	}
+	err = retryDump(func() error {
+		ours, others = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
+		return k.nl.RouteListFilteredIter(int(afOf(f)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE, take)
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("routes of table %d: %w", table, err)
-	}
-	ours, others = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
-	for _, r := range list {
-		if r.Dst == nil {
-			continue
-		}
-		a, ok := netip.AddrFromSlice(r.Dst.IP)
-		if ones, _ := r.Dst.Mask.Size(); !ok || ones != a.BitLen() {
-			continue
-		}
-		if r.Protocol != routeProtocol {
-			others[a] = true
-			continue
-		}
-		source, _ := netip.AddrFromSlice(r.Src)
-		ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
 	}
 	return ours, others, nil
 }

@@ -120,6 +120,7 @@ func (v *virtualServer) endpoints(set dataplane.EndpointSet, scheduler string) {
 	if v.scheduler == "mh" && set.Affinity == 0 {
 		v.flags |= sourcePort
 	}
+	v.real = make([]realServer, 0, len(set.Endpoints))
 	for _, ep := range set.Endpoints {
 		v.real = append(v.real, realServer{addr: ep.Addr, weight: ep.Weight})
 	}

@@ -247,7 +247,7 @@ func (m *model) pass(want target) error {
 	first, last := before(want, m.observed), after(want, m.observed)
 	for _, s := range first {
 		if err := m.take(s); err != nil {
-			return fmt.Errorf("%s: %w", s.change, err)
+			return fmt.Errorf("%s: %w", s.change(), err)
 		}
 	}
 	m.named = map[string]bool{}
@@ -260,11 +260,11 @@ func (m *model) pass(want target) error {
 	}
 	for _, s := range last {
 		if err := m.take(s); err != nil {
-			return fmt.Errorf("%s: %w", s.change, err)
+			return fmt.Errorf("%s: %w", s.change(), err)
 		}
 	}
 	if left := append(before(want, m.observed), after(want, m.observed)...); len(left) != 0 {
-		return fmt.Errorf("left to do: %v", left[0].change)
+		return fmt.Errorf("left to do: %v", left[0].change())
 	}
 	return nil
 }

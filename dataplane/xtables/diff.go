@@ -120,6 +120,9 @@ func program(e Engine, f dataplane.Family) string {
 // of want, then jumps, then chains to delete.
 func Diff(want Ruleset, have State) Delta {
 	d := Delta{Family: want.Family, Removal: want.Empty()}
+	if !have.Ours() {
+		d.Edits = make([]Edit, 0, len(want.Chains)+len(want.Jumps))
+	}
 	wanted, room := make(map[Table]map[string]bool), new(Lines)
 	for _, c := range want.Chains {
 		if wanted[c.Table] == nil {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,14 +45,17 @@ type figure struct {
 type subject struct {
 	name  string
 	needs []lab.Feature
-	// load programs n Services from nothing and returns what changes one
-	// endpoint; change may be nil.
-	load func(b *testing.B, n int) (change func(round int), err error)
+	// prepare makes what is to be loaded, for n Services: nobody's figures are to
+	// hold what that costs.
+	prepare func(b *testing.B, n int) loading
 	// rounds is how many changes are measured.
 	rounds int
 	// backend is what makes passes that change nothing; nil for peers.
 	backend dataplane.Backend
 }
+
+// loading programs Services from nothing and returns what changes one endpoint.
+type loading func() (change func(round int), err error)
 
 func subjects(b *testing.B) []subject {
 	four := []dataplane.Family{dataplane.IPv4}
@@ -70,17 +74,18 @@ func subjects(b *testing.B) []subject {
 // the daemon does.
 func ours(name string, backend dataplane.Backend, rounds int, needs ...lab.Feature) subject {
 	return subject{name: name, needs: needs, rounds: rounds, backend: backend,
-		load: func(b *testing.B, n int) (func(int), error) {
-			table := services(n)
-			follower := dataplane.Follow(backend)
+		prepare: func(b *testing.B, n int) loading {
+			table, follower := services(n), dataplane.Follow(backend)
 			if c, ok := follower.(io.Closer); ok {
 				b.Cleanup(func() { _ = c.Close() })
 			}
-			plan, err := follower.Plan(b.Context(), table)
-			if err == nil {
-				err = plan.Apply(b.Context())
+			return func() (func(int), error) {
+				plan, err := follower.Plan(b.Context(), table)
+				if err == nil {
+					err = plan.Apply(b.Context())
+				}
+				return func(round int) { oneChange(b, follower, table, round) }, err
 			}
-			return func(round int) { oneChange(b, follower, table, round) }, err
 		}}
 }
 
@@ -139,21 +144,24 @@ func peer(name string, tool []string, text func(int) string, change func(n, i, r
 		return nil
 	}
 	return subject{name: name, needs: []lab.Feature{needs}, rounds: 5,
-		load: func(b *testing.B, n int) (func(int), error) {
-			err := run(b.Context(), text(n))
-			if err == nil && tool[0] != "nft" {
-				// The jump comes when all stands, as everybody does it.
-				err = exec.Command(strings.TrimSuffix(tool[0], "-restore"), "-t", "nat", "-A", "PREROUTING", "-j", "KUBE-SERVICES").Run()
+		prepare: func(b *testing.B, n int) loading {
+			all := text(n)
+			return func() (func(int), error) {
+				err := run(b.Context(), all)
+				if err == nil && tool[0] != "nft" {
+					// The jump comes when all stands, as everybody does it.
+					err = exec.Command(strings.TrimSuffix(tool[0], "-restore"), "-t", "nat", "-A", "PREROUTING", "-j", "KUBE-SERVICES").Run()
+				}
+				return func(round int) {
+					var options []string
+					if tool[0] != "nft" {
+						options = []string{"--noflush"}
+					}
+					if err := run(b.Context(), change(n, n/2, round), options...); err != nil {
+						b.Fatal(err)
+					}
+				}, err
 			}
-			return func(round int) {
-				var options []string
-				if tool[0] != "nft" {
-					options = []string{"--noflush"}
-				}
-				if err := run(b.Context(), change(n, n/2, round), options...); err != nil {
-					b.Fatal(err)
-				}
-			}, err
 		}}
 }
 
@@ -182,11 +190,13 @@ func (s subject) measure(b *testing.B, n int) {
 		}
 		fmt.Printf("FIGURE %s\n", line)
 	}
+	load := s.prepare(b, n)
+	runtime.GC()
 	kernel, cpu, start := kernelMemory(), cpuTime(), time.Now()
 	var change func(int)
 	l.Node.Do(func() {
 		var err error
-		if change, err = s.load(b, n); err != nil {
+		if change, err = load(); err != nil {
 			b.Errorf("load: %v", err)
 		}
 	})
