@@ -103,14 +103,20 @@ func (d Delta) withoutMarks() (rest Delta, marks []Edit) {
 
 // parts splits a delta that weighs more than most, in the order in which nothing
 // is worse in between: chains before those that lead to them, then the jumps, then
-// what is to go, which is emptied before any of it is deleted.
+// what is to go, which is emptied before any of it is deleted. Chains and jumps go
+// together if they can: where other rules of ours stand in chains of the same names,
+// half of the new ones is worse than none.
 func parts(d Delta, most int) []Delta {
 	if len(d.Edits) == 0 || len(portions(d.Edits, most)) == 1 {
 		return []Delta{d}
 	}
 	var out []Delta
 	s := sortEdits(d)
-	for _, edits := range [][]Edit{s.written, s.jumps, s.emptied, s.erased} {
+	groups := [][]Edit{s.written, s.jumps, s.emptied, s.erased}
+	if both := slices.Concat(s.written, s.jumps); len(portions(both, most)) == 1 {
+		groups = [][]Edit{both, s.emptied, s.erased}
+	}
+	for _, edits := range groups {
 		for _, part := range portions(edits, most) {
 			out = append(out, Delta{Family: d.Family, Removal: d.Removal, Edits: part})
 		}
