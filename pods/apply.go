@@ -206,12 +206,27 @@ func (r *Runtime) startPause(p *corev1.Pod) (process, error) {
 	if err := r.inside(p, cmd.Start); err != nil {
 		return process{}, fmt.Errorf("pause process: %w", err)
 	}
+	awaitName(cmd.Process.Pid)
 	// It is our child: even if it has ended, its number is still its own.
 	s, err := readStat(cmd.Process.Pid)
 	if err != nil {
 		return process{}, fmt.Errorf("pause process: %w", err)
 	}
 	return process{s.pid, s.start}, cmd.Process.Release()
+}
+
+// awaitName waits until a process that was started shows its command line, which is
+// a moment after its start is known: who looks for it before then would not find
+// it, and start another.
+func awaitName(pid int) {
+	for end := time.Now().Add(tellAfter); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || len(b) > 0 {
+			return
+		}
+		if s, err := readStat(pid); err != nil || s.dead() {
+			return
+		}
+	}
 }
 
 // await waits until every container of these Pods is ready or has ended, and
