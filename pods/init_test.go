@@ -22,6 +22,7 @@ func forever(name string) string {
 // Init containers run one after the other, sidecars from their turn on; sidecars
 // end last, in reverse.
 func TestOrderOfContainers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := program("p")
 	always := corev1.ContainerRestartPolicyAlways
@@ -59,6 +60,7 @@ func TestOrderOfContainers(t *testing.T) {
 
 // A Pod of which an init container keeps failing waits, and the pass says so.
 func TestInitContainerFails(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := web("web-1")
 	p.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "c:1", Command: []string{"sh", "-c", "echo no database; exit 1"}}}
@@ -74,6 +76,7 @@ func TestInitContainerFails(t *testing.T) {
 
 // A Pod that has done its work is done, and its sidecars end with it.
 func TestPodThatHasDoneItsWork(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := program("job", "sleep", "0.2")
 	p.Spec.RestartPolicy = corev1.RestartPolicyOnFailure

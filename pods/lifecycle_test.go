@@ -390,6 +390,7 @@ func TestLookalikeIsLeft(t *testing.T) {
 // A Pod that is to be replaced serves until the new ones of the same pass are
 // ready, and longer when the pass is interrupted.
 func TestReplacedPodsServeMeanwhile(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sync(web("web-1"))
 	slow := web("slow")
@@ -431,6 +432,7 @@ func TestReplacedPodsServeMeanwhile(t *testing.T) {
 
 // Who waits long is told what for.
 func TestProgressIsTold(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	told := make(chan string, 1)
 	l.cfg.Progress = func(what string) { told <- what }

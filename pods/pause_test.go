@@ -151,6 +151,7 @@ func TestOthersInsideAreLeft(t *testing.T) {
 // L3, fault 88: a container that crashes is started again in its Pod: same
 // name, same address, same pause process.
 func TestCrashedContainerIsRestarted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.cfg.Backoff = Backoff{Initial: 20 * time.Millisecond, Most: 20 * time.Millisecond}
 	before := l.sync(web("web-1"))[0]
@@ -201,6 +202,7 @@ func TestPauseIsRecognisable(t *testing.T) {
 }
 
 func TestSlowProgramIsAwaited(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	pod := web("slow")
 	server, err := os.Executable()
@@ -214,6 +216,7 @@ func TestSlowProgramIsAwaited(t *testing.T) {
 
 // A pass that finds a Pod starting, as one that was killed left it, waits for it.
 func TestStartingPodIsAwaited(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	pod := web("slow")
 	server, err := os.Executable()
@@ -280,6 +283,7 @@ func TestProgramIsLookedUpInTheContainersPath(t *testing.T) {
 // A program that goes into the background takes its container with it: nothing of
 // it is left to hold a port, in whatever session and process group it is.
 func TestDaemonEndsWithItsContainer(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.cfg.StartTimeout = time.Second
 	p := program("p", "sh", "-c", "(setsid sleep 5432 >/dev/null 2>&1 &); sleep 0.3")
@@ -293,6 +297,7 @@ func TestDaemonEndsWithItsContainer(t *testing.T) {
 
 // Who deletes a Pod may give it less time than its spec does.
 func TestGraceOfADeletion(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.sync(program("p", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"))
 	id := idOf(program("p"))

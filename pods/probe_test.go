@@ -55,6 +55,7 @@ func (l *lab) others(name string) *corev1.Pod {
 
 // A container whose liveness probe fails is ended and started again in its Pod.
 func TestFailingLivenessProbeRestarts(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.cfg.Backoff = Backoff{Initial: 100 * time.Millisecond}
 	p := web("web-1")
@@ -88,6 +89,7 @@ func TestFailingLivenessProbeRestarts(t *testing.T) {
 
 // A Pod whose readiness probe fails is not ready, runs on, and is ready again.
 func TestFailingReadinessProbe(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := web("web-1")
 	dir := onHost(t, p)
@@ -118,6 +120,7 @@ func TestFailingReadinessProbe(t *testing.T) {
 
 // A probe that cannot be asked is named at once, and the container is left alone.
 func TestProbeThatCannotBeAsked(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p, q := program("p", "sleep", "1000"), program("q", "sleep", "1000")
 	p.Spec.Containers[0].ReadinessProbe = execProbe("no-such-program")
@@ -139,6 +142,7 @@ func TestProbeThatCannotBeAsked(t *testing.T) {
 
 // Probes over the network reach the Pod at its own address.
 func TestNetworkProbesOfAPod(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := web("web-1")
 	c := &p.Spec.Containers[0]
@@ -162,6 +166,7 @@ func TestNetworkProbesOfAPod(t *testing.T) {
 
 // A command that hangs is killed, with all that it started, and the Pod goes on.
 func TestHangingProbe(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	p := program("p", "sleep", "1000")
 	p.Spec.Containers[0].ReadinessProbe = execProbe("sh", "-c", "sleep 4321 & sleep 4321")
