@@ -71,6 +71,9 @@ const lookAgain = 2 * time.Second
 // directory or in manifests has changed, until it says that it is done, fails, or
 // the context ends.
 func eachChange(ctx context.Context, stateDir string, manifests []string, see func() (done bool, err error)) error {
+	if done, err := see(); done || err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	changed := make(chan struct{}, 1)
 	wake := func() {

@@ -50,14 +50,11 @@ func problemRows(d look) []row {
 	rows := make([]row, len(shown))
 	for i, p := range shown {
 		o := d.noted[i].Object
-		rows[i] = row{"problem", o.Namespace, problemName(o), nil,
+		rows[i] = row{"problem", o.Namespace, o.Name, nil,
 			[]string{orNone(p.Position.String()), p.Severity, orNone(shortRef(o)), orNone(p.Field), p.Message}, nil, p}
 	}
 	return rows
 }
-
-// problemName is the name of the object, so that a problem can be asked for by it.
-func problemName(o cluster.Ref) string { return o.Name }
 
 // shortRef is an object as people type it: deployment/web.
 func shortRef(o cluster.Ref) string {
