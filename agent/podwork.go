@@ -224,7 +224,8 @@ func (t *turn) parted() []pods.Seen {
 	if !t.work.looked {
 		return nil
 	}
-	l, now := t.loop, time.Now()
+	l := t.loop
+	now := l.clock()
 	left := make(map[types.NamespacedName]time.Time, len(t.work.end))
 	var out []pods.Seen
 	for _, s := range t.work.end {
