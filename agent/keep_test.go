@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,5 +54,35 @@ func TestKeepLastGood(t *testing.T) {
 	}
 	if warnings != 2 {
 		t.Errorf("%d warnings about what is kept, want 2", warnings)
+	}
+}
+
+// What stood in a file that cannot be read any more stays, of every kind; what is
+// gone from a good file goes.
+func TestKeepGoodOfBrokenFiles(t *testing.T) {
+	svc := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	kept := cluster.Objects{
+		Services:    []*corev1.Service{svc("broken-1"), svc("broken-2"), svc("gone"), svc("there")},
+		Deployments: []*appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "broken-3"}}},
+	}
+	in := Input{
+		Objects:  cluster.Objects{Services: []*corev1.Service{svc("there")}},
+		Problems: []cluster.Problem{{Position: cluster.Position{File: "bad.yaml", Line: 3}, Message: "bad YAML"}},
+	}
+	out := KeepGoodOf(in, kept, func(*corev1.Pod) bool { return false }, func(ref cluster.Ref) string {
+		if strings.HasPrefix(ref.Name, "broken") {
+			return "bad.yaml"
+		}
+		return "good.yaml"
+	})
+	var names []string
+	for ref := range out.Objects.Refs() {
+		names = append(names, ref.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"broken-1", "broken-2", "broken-3", "there"}; !slices.Equal(names, want) || len(out.Problems) != 4 {
+		t.Errorf("kept %v, want %v; problems %v", names, want, out.Problems)
 	}
 }
