@@ -79,32 +79,38 @@ func runLogs(cmd *cobra.Command, f *logsFlags, args []string) error {
 
 // check reads the flags that are not what they stand for yet.
 func (f *logsFlags) check(cmd *cobra.Command, args []string) error {
-	switch {
-	case f.selector == "" && len(args) != 1:
+	if f.selector == "" && len(args) != 1 {
 		return fmt.Errorf("expected 'logs POD', 'logs KIND/NAME' or 'logs -l SELECTOR'\nSee '%s --help'", cmd.CommandPath())
-	case f.selector != "" && len(args) > 0:
-		return errors.New("only a selector (-l) or a Pod name is allowed")
-	case f.since != 0 && f.sinceTime != "":
-		return errors.New("at most one of --since and --since-time may be used")
-	case f.since < 0:
-		return errors.New("--since must be greater than 0")
-	case f.options.Tail < -1:
-		return errors.New("--tail must be greater than or equal to -1")
-	case f.all && f.container != "":
-		return errors.New("--all-containers should not be used with a container name")
-	case f.options.Follow && f.options.Previous:
-		return errors.New("--follow waits for what comes, and --previous has ended: use one of them")
 	}
-	if f.since > 0 {
-		f.options.Since = time.Now().Add(-f.since)
+	for _, clash := range []struct {
+		is   bool
+		text string
+	}{
+		{f.selector != "" && len(args) > 0, "only a selector (-l) or a Pod name is allowed"},
+		{f.since != 0 && f.sinceTime != "", "at most one of --since and --since-time may be used"},
+		{f.since < 0, "--since must be greater than 0"},
+		{f.options.Tail < -1, "--tail must be greater than or equal to -1"},
+		{f.all && f.container != "", "--all-containers should not be used with a container name"},
+		{f.options.Follow && f.options.Previous, "--follow waits for what comes, and --previous has ended: use one of them"},
+	} {
+		if clash.is {
+			return errors.New(clash.text)
+		}
 	}
 	if f.selector != "" && !cmd.Flags().Changed("tail") {
 		f.options.Tail = 10
 	}
+	return f.setSince()
+}
+
+// setSince reads --since and --since-time.
+func (f *logsFlags) setSince() (err error) {
+	if f.since > 0 {
+		f.options.Since = time.Now().Add(-f.since)
+	}
 	if f.sinceTime == "" {
 		return nil
 	}
-	var err error
 	f.options.Since, err = time.Parse(time.RFC3339, f.sinceTime)
 	if err != nil {
 		return fmt.Errorf("--since-time: %q is not a time such as 2024-05-01T10:00:00Z", f.sinceTime)
