@@ -143,32 +143,45 @@ func portions(edits []Edit, most int) [][]Edit {
 	return out
 }
 
-// sorted is the edits of a delta by what they do. created and emptied are
-// written and erased without their rules.
+// sorted is the edits of a delta by what they do. emptied are erased without their
+// rules.
 type sorted struct {
-	created, written, jumps, emptied, erased []Edit
+	written, jumps, emptied, erased []Edit
 }
 
 func sortEdits(d Delta) sorted {
-	var s sorted
+	s := sorted{written: make([]Edit, 0, len(d.Edits))}
 	for _, e := range d.Edits {
-		bare := e
-		bare.want, bare.erase = Chain{}, false
 		switch {
 		case e.base:
 			s.jumps = append(s.jumps, e)
 		case e.Op == dataplane.Remove:
-			s.emptied = append(s.emptied, bare)
+			s.emptied = append(s.emptied, e.bare())
 			if e.erase {
 				s.erased = append(s.erased, e)
 			}
-		case e.Op == dataplane.Add:
-			s.created, s.written = append(s.created, bare), append(s.written, e)
 		default:
 			s.written = append(s.written, e)
 		}
 	}
 	return s
+}
+
+// bare is the edit without any rules: the chain is made, or emptied.
+func (e Edit) bare() Edit {
+	e.want, e.erase = Chain{}, false
+	return e
+}
+
+// created are the chains that edits make, without their rules.
+func (s sorted) created() []Edit {
+	var out []Edit
+	for _, e := range s.written {
+		if e.Op == dataplane.Add {
+			out = append(out, e.bare())
+		}
+	}
+	return out
 }
 
 // restore makes one transaction, and gives its error the names of what stands
@@ -211,7 +224,7 @@ func retry(ctx context.Context, k kernel, want Ruleset, most int) error {
 func piecemeal(ctx context.Context, k kernel, d Delta, most int) error {
 	s := sortEdits(d)
 	b := bisection{kernel: k, family: d.Family, removal: d.Removal}
-	for _, edits := range [][]Edit{s.created, s.written, s.jumps, s.emptied, s.erased} {
+	for _, edits := range [][]Edit{s.created(), s.written, s.jumps, s.emptied, s.erased} {
 		for _, part := range portions(edits, most) {
 			b.try(ctx, part)
 		}
