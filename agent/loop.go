@@ -332,7 +332,10 @@ func (l *Loop) pass(ctx context.Context, causes map[Cause]time.Time) Report {
 	} else {
 		l.retry = retry{}
 	}
-	l.bound = t.bounded && err == nil
+	l.bound = t.bounded && err == nil && !t.stuck
+	if t.bounded && !l.bound {
+		t.lookAgain(l.clock().Add(firstRetry))
+	}
 	l.again = t.again
 	t.report.Err, t.report.Took, t.report.Settled = err, time.Since(began), l.audit.settled
 	return t.report

@@ -484,3 +484,16 @@ func (s slow) Load(ctx context.Context) (Input, error) {
 		return s.machine.Load(ctx)
 	}
 }
+
+// When none of many Pods can be made the loop does not run in circles.
+func TestLoopRestsWhenNothingCanBeMade(t *testing.T) {
+	m := newMachine(wants(100))
+	for i := range 100 {
+		m.refuse[fmt.Sprintf("web-%d", i)] = errors.New("no bridge")
+	}
+	running(t, m, LoopConfig{MaxActions: 4}, func(_ *Loop, r *reports) {
+		if pass(10 * time.Second); len(r.all) > 25 {
+			t.Errorf("%d passes in 10 s", len(r.all))
+		}
+	})
+}

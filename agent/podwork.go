@@ -167,6 +167,7 @@ func (t *turn) make(ctx context.Context, tasks []pods.Task) {
 			t.report.PodsMade++
 			continue
 		}
+		t.stuck = true
 		r := l.failing[name].failed(t.now)
 		r.why = err.Error()
 		l.failing[name] = r
@@ -256,7 +257,7 @@ func (t *turn) farewell(ctx context.Context) {
 		}
 	}
 	if most := t.loop.cfg.MaxActions; most > 0 && len(t.work.bury) > most {
-		t.work.bury, t.bounded = t.work.bury[:most], true
+		t.work.bury = t.work.bury[:most] // the others follow: it is looked at again
 	}
 	if len(t.work.bury) > 0 {
 		if err := t.setting.Pods.Bury(ctx, t.work.bury); err != nil {

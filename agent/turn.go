@@ -30,9 +30,10 @@ type turn struct {
 	// touched are the Services whose slices may be others.
 	touched  []types.NamespacedName
 	problems []cluster.Problem
-	// again is when to look again though nothing changes; bounded: at once.
-	again   time.Time
-	bounded bool
+	// again is when to look again though nothing changes; bounded: at once, unless
+	// what was done failed: stuck.
+	again          time.Time
+	bounded, stuck bool
 }
 
 // has tells whether the pass is made for one of these causes.

@@ -21,6 +21,7 @@ func (r *Runtime) Make(ctx context.Context, wanted []*corev1.Pod) map[types.Name
 	failed := map[types.NamespacedName]error{}
 	net, err := r.cfg.Net.Create(ctx, r.requests(wanted))
 	if err != nil {
+		r.writeDown(&podnet.Plan{}, wanted, failed)
 		return failAll(failed, wanted, err)
 	}
 	items := r.writeDown(net, wanted, failed)
