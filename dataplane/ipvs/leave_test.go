@@ -54,9 +54,9 @@ func (l *leaver) leave(limit time.Duration) string {
 	var told []string
 	for _, s := range leave(leaving(l.observed, limit), l.observed) {
 		if err := l.take(s); err != nil {
-			l.Fatalf("%s: %v", s.change, err)
+			l.Fatalf("%s: %v", s.change(), err)
 		}
-		told = append(told, s.change.String())
+		told = append(told, s.change().String())
 	}
 	return strings.Join(told, "\n")
 }
