@@ -44,8 +44,8 @@ func Pause(ctx context.Context, args []string) error {
 	// There may be hundreds of pause processes, each with next to nothing to do:
 	// collecting often costs less than the memory of waiting for garbage.
 	debug.SetGCPercent(gcPercent)
-	// Containers are told of the death of this thread, not of the process, so it
-	// has to last; and the host name below is that of this thread's children.
+	// What this thread starts is told of the death of the thread, not of the
+	// process, so it has to last.
 	runtime.LockOSThread()
 	ns, name, _ := strings.Cut(args[0], "/")
 	pod, err := state.OpenPods(args[2]).Load(types.NamespacedName{Namespace: ns, Name: name})
