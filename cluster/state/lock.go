@@ -142,6 +142,9 @@ func same(f *os.File, path string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
+// Stands tells whether others still meet the lock: its file is where it was made.
+func (n *Node) Stands() bool { return same(n.file, n.path) }
+
 // Unlock lets others work on the node. It stays claimed for its state directory.
 func (n *Node) Unlock() { _ = n.file.Close() }
 

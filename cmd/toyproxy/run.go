@@ -124,6 +124,8 @@ type daemon struct {
 	service *service
 	// always sets what no reload changes.
 	always func(*agent.LoopConfig)
+	// lost tells whether the lock of the node is gone, and then ends the loop.
+	lost func() bool
 }
 
 // runDaemon keeps the node until TERM or INT.
@@ -145,7 +147,17 @@ func runDaemon(cmd *cobra.Command, o *runOptions) (failed error) {
 	d := &daemon{cmd: cmd, opts: o, sc: sc, log: log, diary: newDiary(log, sc)}
 	debug.SetGCPercent(thrift)
 	d.log.Info("starting", "version", versionString(), "pid", os.Getpid())
-	if err := d.keep(cmd.Context()); err != nil {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	d.lost = lossOf(lock, cancel)
+	go d.watchLock(ctx)
+	err = d.keep(ctx)
+	switch {
+	case errors.Is(context.Cause(ctx), errLockLost):
+		d.log.Warn("starting anew", "because", errLockLost.Error(), "error", fmt.Sprint(err))
+		lock.Unlock()
+		return startAnew()
+	case err != nil:
 		return err
 	}
 	if !o.cleanup {
@@ -184,7 +196,11 @@ func (d *daemon) keep(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	defer sd.stopping()
+	defer func() {
+		if !errors.Is(context.Cause(ctx), errLockLost) {
+			sd.stopping()
+		}
+	}()
 	return loop.Run(ctx)
 }
 

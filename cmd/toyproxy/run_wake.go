@@ -43,7 +43,11 @@ func (d *daemon) startWaking(ctx context.Context, loop *agent.Loop, src *followe
 		return nil, err
 	}
 	w.watchManifests()
-	w.watch(ctx, live, true, func() { loop.Wake(agent.PodsChanged) })
+	w.watch(ctx, live, true, func() {
+		if !d.lost() { // else all Pods would be taken for deleted, and made without their ConfigMaps
+			loop.Wake(agent.PodsChanged)
+		}
+	})
 	reload := make(chan struct{}, 1)
 	if d.opts.config != "" {
 		w.watch(ctx, []string{d.opts.config}, false, func() {
