@@ -58,7 +58,7 @@ func eventsCommand() *cobra.Command {
 // filter returns which events are asked for.
 func (f *eventsFlags) filter() (func(*corev1.Event) bool, error) {
 	for _, t := range f.types {
-		if !strings.EqualFold(t, corev1.EventTypeNormal) && !strings.EqualFold(t, corev1.EventTypeWarning) {
+		if !slices.ContainsFunc([]string{corev1.EventTypeNormal, corev1.EventTypeWarning}, sameWord(t)) {
 			return nil, fmt.Errorf("there is no type %q: use Normal or Warning", t)
 		}
 	}
@@ -74,10 +74,15 @@ func (f *eventsFlags) filter() (func(*corev1.Event) bool, error) {
 		about = &targets[0]
 	}
 	return func(e *corev1.Event) bool {
-		ofType := len(f.types) == 0 || slices.ContainsFunc(f.types, func(t string) bool { return strings.EqualFold(t, e.Type) })
+		ofType := len(f.types) == 0 || slices.ContainsFunc(f.types, sameWord(e.Type))
 		ofObject := about == nil || e.InvolvedObject.Name == about.Name && e.InvolvedObject.Kind == string(about.Kind)
 		return ofType && ofObject && (f.all || e.Namespace == f.place.namespace)
 	}, nil
+}
+
+// sameWord tells whether a word is another one, whatever its case.
+func sameWord(word string) func(string) bool {
+	return func(other string) bool { return strings.EqualFold(word, other) }
 }
 
 func (f *eventsFlags) run(cmd *cobra.Command, keep func(*corev1.Event) bool) error {

@@ -225,14 +225,22 @@ func (g *getFlags) print(cmd *cobra.Command, req request, d look) error {
 			fmt.Fprintf(w, "%s/%s\n", r.resource, r.name)
 		}
 	}
-	if len(all) == 0 && len(req.names) == 0 && g.out.value != "json" && g.out.value != "yaml" {
-		where := "in " + g.namespace + " namespace"
-		if g.all {
-			where = "in any namespace"
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "No resources found %s.\n", where)
+	if len(all) == 0 && len(req.names) == 0 {
+		g.sayNone(cmd)
 	}
 	return errors.Join(errs...)
+}
+
+// sayNone tells people that there is nothing to show; programs see an empty List.
+func (g *getFlags) sayNone(cmd *cobra.Command) {
+	where := "in " + g.namespace + " namespace"
+	switch {
+	case g.out.value == "json" || g.out.value == "yaml":
+		return
+	case g.all:
+		where = "in any namespace"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "No resources found %s.\n", where)
 }
 
 // cells are the columns that were asked for.
