@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -31,7 +32,7 @@ func (p *pass) boundsOf(d *appsv1.Deployment) bounds {
 		surge, down = orShare(ru.MaxSurge, defaultShare), orShare(ru.MaxUnavailable, defaultShare)
 	}
 	const field = "spec.strategy.rollingUpdate."
-	b.surge = p.scaled(ref, field+"maxSurge", surge, b.want, true)
+	b.surge = min(p.scaled(ref, field+"maxSurge", surge, b.want, true), math.MaxInt32-b.want)
 	b.down = min(p.scaled(ref, field+"maxUnavailable", down, b.want, false), b.want)
 	if b.surge == 0 && b.down == 0 {
 		b.down = min(1, b.want) // else it would stand still: a share of few is rounded to none

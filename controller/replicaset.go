@@ -110,14 +110,18 @@ func parsed(s *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-// fill makes the Pods that a set lacks, most at the most, and ends those it has too
-// many. It returns how many it makes.
+// burst is how many Pods of one set a pass makes at most, as upstream: a count with a
+// digit too many must not hold up, or exhaust, all else.
+const burst = 500
+
+// fill makes the Pods that a set lacks, most and burst at the most, and ends those it
+// has too many. It returns how many it makes.
 func (p *pass) fill(s *set, q *queue, most int) int {
 	q.saw(s.members)
 	for _, pod := range s.lost {
 		p.act(Delete, pod, q.owner, lostReason(pod))
 	}
-	want, have := int(s.size()), len(s.living)
+	want, have, most := int(s.size()), len(s.living), min(most, burst)
 	if want == have {
 		return 0
 	}

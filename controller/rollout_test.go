@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func TestBounds(t *testing.T) {
 		{1, "1%", "99%", bounds{1, 1, 0}},
 		{0, "25%", "25%", bounds{0, 0, 0}},
 		{0, "2", "2", bounds{0, 2, 0}},
+		{math.MaxInt32, "25%", "25%", bounds{math.MaxInt32, 0, math.MaxInt32 / 4}},
 		{4, "lots", "25%", bounds{4, 1, 1}},
 	} {
 		p := newPass(Input{})

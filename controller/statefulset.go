@@ -33,6 +33,10 @@ type ordered struct {
 	inOrder bool
 }
 
+// mostPlaces is how many Pods a StatefulSet may have: each has a place that is looked
+// at in every pass, and no node has addresses for more.
+const mostPlaces = 1 << 16
+
 func (p *pass) statefulSet(s *appsv1.StatefulSet) {
 	ref := cluster.MakeRef(cluster.StatefulSet, s.Namespace, s.Name)
 	p.owners[UID(cluster.StatefulSet, s)] = true
@@ -43,6 +47,10 @@ func (p *pass) statefulSet(s *appsv1.StatefulSet) {
 	if claim := mountedClaim(s); claim != "" {
 		p.refuse(ref, "spec.volumeClaimTemplates", fmt.Sprintf("%q is mounted by a container, and there are no PersistentVolumes here: "+
 			"the StatefulSet is left out, as its Pods would lose what they are to keep; name %q as a hostPath or an emptyDir in spec.template.spec.volumes instead", claim, claim))
+		return
+	}
+	if n := orOne(s.Spec.Replicas); n > mostPlaces {
+		p.refuse(ref, "spec.replicas", fmt.Sprintf("%d is more than the %d that a StatefulSet may have here; its Pods stay as they are", n, mostPlaces))
 		return
 	}
 	o := &ordered{p: p, s: s, ref: ref, q: p.queue(ref), inOrder: s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement}
@@ -109,12 +117,18 @@ func (o *ordered) available(pod *corev1.Pod) bool {
 	return pod != nil && alive(pod) && o.p.available(pod, o.s.Spec.MinReadySeconds)
 }
 
-// occupy fills the places from the lowest. False: the order asks to wait for a Pod.
+// occupy fills the places from the lowest. False: the order asks to wait for a Pod,
+// or a burst is full.
 func (o *ordered) occupy() bool {
+	made := 0
 	for i, pod := range o.places {
 		done := false
 		switch {
+		case pod == nil && made == burst:
+			o.p.res.Bounded = true
+			return false
 		case pod == nil:
+			made++
 			o.create(o.first + i)
 		case ending(pod):
 		case ended(pod):
