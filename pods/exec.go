@@ -51,11 +51,21 @@ func (s Streams) give(cmd *exec.Cmd) {
 	}
 }
 
-// LoadPod returns the object of a Pod that the node runs, as it is kept.
+// absentPod says that there is no Pod of a name. It is fs.ErrNotExist.
+type absentPod types.NamespacedName
+
+func (e absentPod) Error() string {
+	return fmt.Sprintf("pods %q not found in namespace %s: `toyproxy get pods` lists those there are", e.Name, e.Namespace)
+}
+
+func (absentPod) Is(target error) bool { return target == fs.ErrNotExist }
+
+// LoadPod returns the object of a Pod that the node runs, as it is kept. Without it
+// the error is fs.ErrNotExist.
 func LoadPod(stateDir string, id types.NamespacedName) (*corev1.Pod, error) {
 	p, err := state.OpenPods(stateDir).Load(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("pods %q not found in namespace %s: `toyproxy get pods` lists those there are: %w", id.Name, id.Namespace, fs.ErrNotExist)
+		return nil, absentPod(id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("Pod %s: %w", id, err)

@@ -265,11 +265,19 @@ func (g *getFlags) table(w io.Writer, v view, rows []row, prefix bool) error {
 	for _, r := range rows {
 		out := slices.Clone(r.cells)
 		if prefix {
-			out[0] = r.resource + "/" + out[0]
+			v.addKind(out, r)
 		}
 		c.row(g.cells(r.namespace, out, r.wide, orNone(joinLabels(r.labels)))...)
 	}
 	return c.flush()
+}
+
+// addKind puts the kind before the name of an object, where that comes first: an
+// event begins with a time.
+func (v view) addKind(cells []string, r row) {
+	if v.header[0] == "NAME" {
+		cells[0] = r.resource + "/" + cells[0]
+	}
 }
 
 // encode prints one object, or a List as kubectl does.

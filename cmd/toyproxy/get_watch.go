@@ -14,7 +14,7 @@ type watcher struct {
 	out io.Writer
 	// shown are the objects of the last look.
 	shown map[string]row
-	// widths are those of the columns so far; begun tells whether there is a header.
+	// widths are those of the columns so far; begun tells whether a line was printed.
 	widths []int
 	begun  bool
 }
@@ -28,6 +28,12 @@ func (w *watcher) see(read func() (look, error)) error {
 	next := map[string]row{}
 	for _, v := range w.req.views {
 		rows, _ := w.g.pick(w.req, v, d)
+		if !w.begun { // what is there already stands in columns, its header too
+			w.widen(w.header(v))
+			for _, r := range rows {
+				w.widen(w.cells(v, r))
+			}
+		}
 		for _, r := range rows {
 			key := v.plural + " " + r.namespace + "/" + r.name
 			next[key] = r
@@ -70,27 +76,43 @@ func (w *watcher) print(v view, r row) error {
 		return err
 	}
 	if !w.begun && !w.g.noHeaders {
-		w.begun = true
-		if err := w.line(w.g.cells("NAMESPACE", v.header, v.wide, "LABELS")); err != nil {
+		if err := w.line(w.header(v)); err != nil {
 			return err
 		}
 	}
+	w.begun = true
+	return w.line(w.cells(v, r))
+}
+
+func (w *watcher) header(v view) []string {
+	return w.g.cells("NAMESPACE", v.header, v.wide, "LABELS")
+}
+
+// cells are the columns of an object.
+func (w *watcher) cells(v view, r row) []string {
 	cells := slices.Clone(r.cells)
 	if len(w.req.views) > 1 {
-		cells[0] = r.resource + "/" + cells[0]
+		v.addKind(cells, r)
 	}
-	return w.line(w.g.cells(r.namespace, cells, r.wide, orNone(joinLabels(r.labels))))
+	return w.g.cells(r.namespace, cells, r.wide, orNone(joinLabels(r.labels)))
+}
+
+// widen makes columns wide enough for these cells.
+func (w *watcher) widen(cells []string) {
+	for i, c := range cells {
+		if i == len(w.widths) {
+			w.widths = append(w.widths, 6)
+		}
+		w.widths[i] = max(w.widths[i], len(printable(c))+3)
+	}
 }
 
 // line writes cells below those before: no column becomes narrower.
 func (w *watcher) line(cells []string) error {
 	var b strings.Builder
+	w.widen(cells)
 	for i, c := range cells {
-		if i == len(w.widths) {
-			w.widths = append(w.widths, 6)
-		}
 		c = printable(c)
-		w.widths[i] = max(w.widths[i], len(c)+3)
 		if i == len(cells)-1 {
 			b.WriteString(c)
 		} else {

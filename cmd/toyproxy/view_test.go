@@ -85,6 +85,30 @@ func TestPodSummary(t *testing.T) {
 	}
 }
 
+// TestWatcherColumns: what is there at the first look stands in columns, as wide as the
+// widest; of an event, whose time comes first, the kind is not named there.
+func TestWatcherColumns(t *testing.T) {
+	now := look{Desired: agent.Desired{}}
+	for _, name := range []string{"a", "a-long-name"} {
+		now.Objects.ConfigMaps = append(now.Objects.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+	}
+	now.events = []*corev1.Event{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}, Type: "Normal", Reason: "Started"}}
+	maps, _ := viewOf("cm")
+	notes, _ := viewOf("ev")
+	var out bytes.Buffer
+	w := watcher{g: &getFlags{namespace: "default"}, req: request{views: []view{maps, notes}, selector: labels.Everything()}, out: &out, shown: map[string]row{}}
+	if err := w.see(func() (look, error) { return now, nil }); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if at := strings.Index(lines[0], "DATA"); at != len("configmap/a-long-name   ") || !strings.HasPrefix(lines[1][at:], "0 ") || !strings.HasPrefix(lines[2][at:], "0 ") {
+		t.Errorf("columns:\n%s", out.String())
+	}
+	if strings.Contains(out.String(), "event/") {
+		t.Errorf("the kind stands before a time:\n%s", out.String())
+	}
+}
+
 // TestWatcher: a line for what is new, changed or gone, and none for age alone.
 func TestWatcher(t *testing.T) {
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", CreationTimestamp: metav1.NewTime(time.Now())}}
