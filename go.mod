@@ -4,9 +4,15 @@ go 1.26.0
 
 require (
 	github.com/coreos/go-iptables v0.8.0 // iptables: versions, existence checks, base jumps
+	github.com/coreos/go-systemd/v22 v22.7.0 // sd_notify
+	github.com/creack/pty v1.1.24 // exec -t: a terminal for the command
+	github.com/fsnotify/fsnotify v1.10.1 // run, get -w: what changes in directories
 	github.com/google/go-cmp v0.7.0 // tests: readable differences
 	github.com/google/nftables v0.3.0 // nftables: encoding of expressions
 	github.com/moby/ipvs v1.1.0 // IPVS: virtual and real servers
+	github.com/prometheus/client_golang v1.25.0 // metrics
+	github.com/prometheus/client_model v0.6.3 // tests: what a registry holds
+	github.com/prometheus/common v0.72.0 // tests: the text of metrics
 	github.com/rogpeppe/go-internal v1.16.0 // tests: scripts of what users type
 	github.com/spf13/cobra v1.10.2 // the command tree, as kubectl has it
 	github.com/spf13/pflag v1.0.10 // its flags
@@ -14,23 +20,14 @@ require (
 	github.com/vishvananda/netns v0.0.5 // network namespaces
 	go.yaml.in/yaml/v3 v3.0.6 // YAML with line and column of every node
 	golang.org/x/sys v0.50.0 // system calls
+	golang.org/x/term v0.48.0 // exec -t, top: the user's terminal
+	google.golang.org/grpc v1.85.0 // probes of kind grpc
 	k8s.io/api v0.37.2 // the Kubernetes types
 	k8s.io/apimachinery v0.37.2 // their names, selectors, and checks of names
+	k8s.io/client-go v0.37.2 // wait --for=jsonpath, as kubectl reads it
 	k8s.io/endpointslice v0.37.2 // the endpoint controller's own conditions and hints
 	pgregory.net/rapid v1.3.0 // tests: properties
 	sigs.k8s.io/yaml v1.6.0 // -o yaml
-)
-
-require (
-	github.com/coreos/go-systemd/v22 v22.7.0
-	github.com/creack/pty v1.1.24
-	github.com/fsnotify/fsnotify v1.10.1
-	github.com/prometheus/client_golang v1.25.0
-	github.com/prometheus/client_model v0.6.3
-	github.com/prometheus/common v0.72.0
-	golang.org/x/term v0.48.0
-	google.golang.org/grpc v1.85.0
-	k8s.io/client-go v0.37.2
 )
 
 require (
