@@ -11,8 +11,8 @@ require (
 	github.com/google/nftables v0.3.0 // nftables: encoding of expressions
 	github.com/moby/ipvs v1.1.0 // IPVS: virtual and real servers
 	github.com/prometheus/client_golang v1.25.0 // metrics
-	github.com/prometheus/client_model v0.6.3 // tests: what a registry holds
-	github.com/prometheus/common v0.72.0 // tests: the text of metrics
+	github.com/prometheus/client_model v0.6.3 // metrics: what a scrape holds
+	github.com/prometheus/common v0.72.0 // metrics: reading its text
 	github.com/rogpeppe/go-internal v1.16.0 // tests: scripts of what users type
 	github.com/spf13/cobra v1.10.2 // the command tree, as kubectl has it
 	github.com/spf13/pflag v1.0.10 // its flags
