@@ -109,7 +109,7 @@ func (o *runOptions) check() error {
 
 // thrift is by how many percent memory may grow before it is tidied up: a daemon
 // that mostly waits has time for that.
-const thrift = 50
+const thrift = 30
 
 // daemon is a run under way.
 type daemon struct {

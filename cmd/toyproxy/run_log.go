@@ -81,7 +81,7 @@ func (d *diary) Observe(r agent.Report) {
 }
 
 // restEvery is how often memory is given back to the system at least.
-const restEvery = time.Minute
+const restEvery = 30 * time.Second
 
 // rest gives memory back to the system in the first pass that has nothing to do,
 // and now and then.
