@@ -90,7 +90,7 @@ func desired(ctx context.Context, stdin io.Reader, src *sourceFlags, sc scope, l
 // asLeft resolves what the last sync left.
 func asLeft(ctx context.Context, src *sourceFlags, sc scope) (agent.Desired, error) {
 	kept, err := readState(sc)
-	if err != nil {
+	if err = skipDamaged(err); err != nil {
 		return agent.Desired{}, err
 	}
 	in := agent.Input{Objects: kept}
@@ -105,6 +105,16 @@ func asLeft(ctx context.Context, src *sourceFlags, sc scope) (agent.Desired, err
 	d.Made = state.OpenLive(sc.stateDir).Made()
 	date(d.Slices, made)
 	return d, nil
+}
+
+// skipDamaged tells of damaged state files, and returns what else is wrong: one file
+// that holds no object hides no other.
+func skipDamaged(err error) error {
+	damaged, other := state.Damaged(err)
+	for _, d := range damaged {
+		progress("warning: " + d.Error())
+	}
+	return other
 }
 
 // asManifested resolves what the next sync would make of the manifests.

@@ -51,7 +51,7 @@ func readLook(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (look, error)
 	l.revisions, errs[0] = state.OpenWorkloads(sc.stateDir).Revisions.List()
 	l.events, errs[1] = state.OpenEvents(sc.stateDir).List(time.Now())
 	l.noted, errs[2] = state.ReadProblems(sc.stateDir)
-	return l, errors.Join(errs[:]...)
+	return l, skipDamaged(errors.Join(errs[:]...))
 }
 
 // changeDirs are the directories in which a node's live objects change.

@@ -91,6 +91,9 @@ func (p *nodePlan) introduce(w io.Writer) {
 func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry bool) (*nodePlan, error) {
 	kept, err := readState(sc)
 	if err != nil {
+		if !dry {
+			err = errors.Join(err, state.RemoveDamaged(err))
+		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", err)
 	}
 	last := state.ReadLast(sc.rulesDir())

@@ -185,7 +185,7 @@ func (d *daemon) keep(ctx context.Context) error {
 	sd := d.systemd()
 	d.service = sd
 	d.always = func(c *agent.LoopConfig) {
-		c.Observers = append([]agent.Observer{d.diary, sd}, told.observers()...)
+		c.Observers = append([]agent.Observer{d.diary, sd, mender{d.log}}, told.observers()...)
 		told.health.SetLimit(healthLimit(c.SyncPeriod))
 		c.Problems, c.Alive, c.AliveEvery = told.ports.Problems, sd.alive, sd.every
 	}

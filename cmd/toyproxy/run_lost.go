@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster/state"
 )
 
@@ -53,4 +55,14 @@ func startAnew() error {
 		err = unix.Exec(self, append([]string{self}, os.Args[1:]...), os.Environ())
 	}
 	return fmt.Errorf("start anew after the loss of the state directory: %w", err)
+}
+
+// mender implements agent.Observer: it removes the damaged state files that a pass
+// met. What is still wanted is written anew, and nothing else would ever go.
+type mender struct{ log *slog.Logger }
+
+func (m mender) Observe(r agent.Report) {
+	if err := state.RemoveDamaged(r.Err); err != nil {
+		m.log.Warn("damaged state files stay", "error", err.Error())
+	}
 }

@@ -44,6 +44,7 @@ func (d *daemon) newFollowed(o *runOptions, before *followed) (*followed, error)
 		kept, err := readState(d.sc)
 		if err != nil {
 			d.log.Warn("state", "problem", err.Error())
+			mender{d.log}.Observe(agent.Report{Err: err})
 		}
 		f.kept, f.made = kept, state.OpenLive(d.sc.stateDir).Made()
 	}
