@@ -126,6 +126,9 @@ func describeContainer(p page, c *corev1.Container, s *corev1.ContainerStatus) e
 		}
 	}
 	var env, mounts []string
+	for _, from := range c.EnvFrom {
+		env = append(env, envFromText(from))
+	}
 	for _, v := range c.Env {
 		env = append(env, envText(v))
 	}
@@ -139,6 +142,21 @@ func describeContainer(p page, c *corev1.Container, s *corev1.ContainerStatus) e
 	p.list(p.indent+"Environment:", env)
 	p.list(p.indent+"Mounts:", mounts)
 	return p.flush()
+}
+
+// envFromText names what a container has all of in its environment.
+func envFromText(from corev1.EnvFromSource) string {
+	prefix := ""
+	if from.Prefix != "" {
+		prefix = ", each named " + from.Prefix + "…"
+	}
+	switch {
+	case from.ConfigMapRef != nil:
+		return "all of ConfigMap " + from.ConfigMapRef.Name + prefix
+	case from.SecretRef != nil:
+		return "all of Secret " + from.SecretRef.Name + prefix
+	}
+	return "<none>"
 }
 
 func describeState(p page, name string, s corev1.ContainerState) {

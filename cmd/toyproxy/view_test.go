@@ -85,6 +85,19 @@ func TestPodSummary(t *testing.T) {
 	}
 }
 
+// TestEnvFromText: describe names what a whole ConfigMap or Secret adds.
+func TestEnvFromText(t *testing.T) {
+	ref := corev1.LocalObjectReference{Name: "shop"}
+	for want, from := range map[string]corev1.EnvFromSource{
+		"all of ConfigMap shop":                 {ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref}},
+		"all of Secret shop, each named SHOP_…": {Prefix: "SHOP_", SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref}},
+	} {
+		if got := envFromText(from); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestWatcherColumns: what is there at the first look stands in columns, as wide as the
 // widest; of an event, whose time comes first, the kind is not named there.
 func TestWatcherColumns(t *testing.T) {
