@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,45 @@ func (l *lab) step(wanted ...*corev1.Pod) Work {
 	return w
 }
 
+// TestNameIsGivenAgain proves that a Pod whose namespace lost its name, by `ip netns
+// del` or by an unmount that left the file, keeps the namespace, its address and
+// its process.
+func TestNameIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.sync(web("web-1"))
+	pod, before := l.survey()[0].Pod, l.pause("web-1")
+	path := l.net.Path("web-1")
+	home := inodeOf(path)
+	for what, take := range map[string]func() error{
+		"ip netns del": func() error { return errors.Join(unix.Unmount(path, unix.MNT_DETACH), os.Remove(path)) },
+		"umount":       func() error { return unix.Unmount(path, unix.MNT_DETACH) },
+	} {
+		if err := take(); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := l.Repair(t.Context(), []*corev1.Pod{pod})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if c := plan.Changes(); len(c) != 1 || c[0].Object != "network namespace web-1" {
+			t.Errorf("%s: changes %v", what, c)
+		}
+		if err := plan.Apply(t.Context()); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if inodeOf(path) != home {
+			t.Errorf("%s: the name means another namespace than before", what)
+		}
+		if again, err := l.Repair(t.Context(), []*corev1.Pod{pod}); err != nil || len(again.Changes()) > 0 {
+			t.Errorf("%s: a second look: %v, %v", what, again.Changes(), err)
+		}
+	}
+	if s := l.survey()[0]; s.State != Living || l.pause("web-1") != before {
+		t.Errorf("the Pod is %s: %s", s.State, s.Reason)
+	}
+}
+
 // Steps lead from nothing to Pods that are ready, and back to nothing; no step waits
 // for a container to start or to end.
 func TestSteps(t *testing.T) {
@@ -64,10 +104,10 @@ func TestSteps(t *testing.T) {
 	stubborn := program("stubborn", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
 	stubborn.Spec.TerminationGracePeriodSeconds = new(int64(2))
 	slow := web("slow")
-	slow.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 3; exec sleep 1000"}
+	slow.Spec.Containers[0].Command = []string{"sh", "-c", "sleep 60; exec sleep 1000"}
 	wanted := []*corev1.Pod{web("web-1"), stubborn, slow}
 	began := time.Now()
-	if w := l.step(wanted...); len(w.Make) != 3 || time.Since(began) > 2500*time.Millisecond {
+	if w := l.step(wanted...); len(w.Make) != 3 || time.Since(began) > 30*time.Second {
 		t.Errorf("%d to make, in %s", len(w.Make), time.Since(began))
 	}
 	poll(t, "web-1 is ready", func() bool {

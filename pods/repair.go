@@ -30,12 +30,23 @@ func (r *Runtime) Repair(ctx context.Context, living []*corev1.Pod) (dataplane.P
 	}
 	turns := int64(len(living)/inspected + 1)
 	turn := r.cfg.Now().Unix() / int64(turnEvery/time.Second) % turns
+	var attached dataplane.Plans
 	var requests []podnet.Request
 	for i, p := range living {
 		if inHostNetwork(p) {
 			continue
 		}
 		req := r.request(p, false)
+		if suspects[req.Name] {
+			plan, err := r.attach(p, req.Name)
+			if err != nil {
+				return nil, err
+			}
+			if plan != nil { // the rest is looked at once it has its name
+				attached = append(attached, plan)
+				continue
+			}
+		}
 		if suspects[req.Name] || int64(i)%turns == turn {
 			requests = append(requests, req)
 		}
@@ -47,5 +58,15 @@ func (r *Runtime) Repair(ctx context.Context, living []*corev1.Pod) (dataplane.P
 	for _, f := range plan.Failures {
 		return nil, fmt.Errorf("network %s: %w", f.Name, f.Err)
 	}
-	return plan, nil
+	return append(attached, plan), nil
+}
+
+// attach plans to give a Pod's network its name again, which somebody has taken
+// away: the Pod lives on in it, and is reached, and must not get another.
+func (r *Runtime) attach(p *corev1.Pod, network string) (dataplane.Plan, error) {
+	rep, reported, err := readReport(reportPath(r.cfg.StateDir, p.Namespace, p.Name))
+	if err != nil || !reported || !rep.alive() {
+		return nil, err
+	}
+	return r.cfg.Net.Attach(network, key(p), rep.Pid)
 }
