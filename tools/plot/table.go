@@ -39,6 +39,7 @@ func table(f figures) string {
 		title, name string
 	}{
 		{"load, wall", "load"}, {"load, processor", "load cpu"}, {"pass that changes nothing", "unchanged"},
+		{"the same, processor", "unchanged cpu"}, {"fingerprint, processor", "fingerprint cpu"},
 		{"one endpoint changed, median", "change p50"}, {"one endpoint changed, 99 %", "change p99"},
 		{"connection to the endpoint itself, 1 %", "connect direct p01"}, {"to the first Service, 1 %", "connect first p01"},
 		{"to the last Service, 1 %", "connect last p01"},
