@@ -27,6 +27,8 @@ type standIn struct {
 	ports []standInPort
 	// last is when somebody came last, in nanoseconds since 1970.
 	last atomic.Int64
+	// silent is how many have come and not said anything yet.
+	silent atomic.Int64
 }
 
 // standInPort is one port to listen on. The protocol is "TCP", "UDP" or "SCTP".
@@ -74,18 +76,22 @@ const (
 	// end closes its ports: who was sent here a moment before still gets an answer.
 	quietFor = 100 * time.Millisecond
 	// quietWithin is how long it waits for that at most.
-	quietWithin = time.Second
+	quietWithin = 2 * time.Second
 )
 
-// drain returns once nobody has come for a while.
+// drain returns once nobody has come for a while, and all who came have spoken.
 func (s *standIn) drain() {
 	end := time.Now().Add(quietWithin)
 	for s.last.Store(time.Now().UnixNano()); time.Now().Before(end); {
 		quiet := time.Since(time.Unix(0, s.last.Load()))
-		if quiet >= quietFor {
+		switch {
+		case quiet < quietFor:
+			time.Sleep(quietFor - quiet)
+		case s.silent.Load() > 0:
+			time.Sleep(quietFor / 10)
+		default:
 			return
 		}
-		time.Sleep(quietFor - quiet)
 	}
 }
 

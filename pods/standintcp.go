@@ -48,6 +48,7 @@ func (s *standIn) serveTCP(ctx context.Context, l net.Listener) {
 			continue
 		}
 		s.last.Store(time.Now().UnixNano())
+		s.silent.Add(1)
 		wg.Go(func() { s.sort(ctx, c, web) })
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), quietWithin)
@@ -64,13 +65,16 @@ func (s *standIn) sort(ctx context.Context, c net.Conn, web *handover) {
 	defer stop()
 	_ = c.SetReadDeadline(time.Now().Add(idleAfter))
 	r := bufio.NewReaderSize(c, longestLine)
-	if speaksHTTP(r) {
+	asks := speaksHTTP(r)
+	if asks {
 		_ = c.SetReadDeadline(time.Time{})
 		web.give(&peeked{c, r})
-		return
 	}
-	defer c.Close()
-	s.serveLines(c, r)
+	s.silent.Add(-1)
+	if !asks {
+		defer c.Close()
+		s.serveLines(c, r)
+	}
 }
 
 // speaksHTTP looks at what comes until it is or is not the beginning of an HTTP
