@@ -301,7 +301,9 @@ func (b *rootBuilder) makeReadOnly(mounts sources) error {
 		if unix.Stat(m.path, &st) != nil || !b.devices[st.Dev] || mounts.cover(m.path) {
 			continue
 		}
-		if err := unix.Mount("", m.path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		err := unix.Mount("", m.path, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+		// EINVAL: another mount lies over it, so that nobody sees it by this path.
+		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("readOnlyRootFilesystem: %s: %w", m.path, err)
 		}
 	}
