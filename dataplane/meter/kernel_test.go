@@ -154,8 +154,9 @@ func (n *node) countTCP(f dataplane.Family) {
 		n.t.Errorf("%s: %d connections, %d active, want 4 and 4", f, got.Connections, got.Active)
 	}
 	for _, v := range []conntrack.Volume{got.In, got.Out} {
-		// Headers are at most 60 + 60 bytes a packet, and packets many.
-		if v.Bytes < 4*size || v.Bytes > 4*size+v.Packets*120 || v.Packets < 4*4 {
+		// Headers are at most 60 + 60 bytes a packet, and packets many. A busy machine
+		// sends a few of them twice.
+		if v.Bytes < 4*size || v.Bytes > 4*size*5/4+v.Packets*120 || v.Packets < 4*4 {
 			n.t.Errorf("%s: %+v for %d bytes each way", f, v, 4*size)
 		}
 	}
