@@ -5,6 +5,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/dataplane"
+	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/ipvs"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
@@ -23,6 +24,11 @@ func (f *nodeFlags) leftovers(used backendName, sc scope) []agent.Leftover {
 		return []agent.Leftover{f.clientSets(), nftables.New(nftables.Config{})}
 	}
 	return []agent.Leftover{f.newIPVS(sc), nftables.New(nftables.Config{})}
+}
+
+// newFlows builds what removes stale flows beside the backend in use.
+func (f *nodeFlags) newFlows(sc scope) *conntrack.Cleaner {
+	return conntrack.New(conntrack.Config{Virtual: f.backend == backendIPVS, RealServers: f.newIPVS(sc).RealServers, Journal: sc.flowsJournal()})
 }
 
 // clientSets is what backend iptables makes beside rules.

@@ -24,7 +24,6 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/dataplane"
-	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/iptables"
 	"github.com/toyproxy/toyproxy/dataplane/nftables"
 	"github.com/toyproxy/toyproxy/podnet"
@@ -346,7 +345,7 @@ func buildAgent(src *sourceFlags, nf *nodeFlags, sc scope, in *agent.Input) (*ag
 	in.Problems = append(in.Problems, src.doorProblems(node, in.Objects.Services)...)
 	backend := nf.backend
 	a := &agent.Agent{Node: node, Backend: nf.newBackend(backend, sc),
-		Flows: conntrack.New(conntrack.Config{Virtual: backend == backendIPVS, Journal: sc.flowsJournal()})}
+		Flows: nf.newFlows(sc)}
 	a.Others = nf.leftovers(backend, sc)
 	if sc.pod {
 		in.Objects.Pods, err = livePods(sc, in.Objects.Pods)

@@ -21,7 +21,6 @@ import (
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/cluster/workload"
 	"github.com/toyproxy/toyproxy/dataplane"
-	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/pods"
 )
 
@@ -219,7 +218,7 @@ func (d *daemon) loopConfig(o *runOptions, fl *pflag.FlagSet, before *followed) 
 	last := state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(fl)}
 	cfg := agent.LoopConfig{
 		Source: src, Backend: o.nf.newBackend(o.nf.backend, d.sc), BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
-		Flows:     conntrack.New(conntrack.Config{Virtual: o.nf.backend == backendIPVS, Journal: d.sc.flowsJournal()}),
+		Flows:     o.nf.newFlows(d.sc),
 		Chronicle: newChronicle(d.sc, last), MinSyncPeriod: o.minSync, SyncPeriod: o.sync, MaxActions: o.maxActions, Suffix: suffix,
 	}
 	cfg.Hinders = func(ctx context.Context, table dataplane.Table, services []*corev1.Service) []cluster.Problem {

@@ -16,7 +16,6 @@ import (
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster/manifest"
 	"github.com/toyproxy/toyproxy/dataplane"
-	"github.com/toyproxy/toyproxy/dataplane/conntrack"
 	"github.com/toyproxy/toyproxy/dataplane/xtables"
 	"github.com/toyproxy/toyproxy/test/lab"
 )
@@ -162,7 +161,7 @@ func (s *switchStage) agent(c choice) *agent.Agent {
 	return &agent.Agent{
 		Node:    agent.Node{Name: "node-n", PodRanges: lab.PodRanges(), ServiceRanges: lab.ServiceRanges(), Addrs: []netip.Addr{s.Node.IPv4, s.Node.IPv6}},
 		Backend: nf.newBackend(c.backend, sc), Others: nf.leftovers(c.backend, sc),
-		Flows: conntrack.New(conntrack.Config{Virtual: c.backend == backendIPVS, Journal: sc.flowsJournal()}),
+		Flows: nf.newFlows(sc),
 	}
 }
 

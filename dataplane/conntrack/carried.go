@@ -29,17 +29,9 @@ func (w Wanted) lost(f Flow) bool {
 }
 
 // parseCarried reads the kernel's list of connections of IPVS, of which those count
-// whose endpoint is in its list of virtual and real servers: without it a connection
-// ends with the next packet. Pure.
-func parseCarried(connections, servers string) map[Carried]bool {
-	endpoints := map[netip.AddrPort]bool{}
-	for line := range strings.Lines(servers) {
-		if words := strings.Fields(line); len(words) > 1 && words[0] == "->" {
-			if at := strings.LastIndexByte(words[1], ':'); at > 0 {
-				endpoints[parseEnd(strings.Trim(words[1][:at], "[]"), words[1][at+1:])] = true
-			}
-		}
-	}
+// whose endpoint is among the real servers, unless these are nil: without one a
+// connection ends with its next packet. Pure.
+func parseCarried(connections string, servers map[netip.AddrPort]bool) map[Carried]bool {
 	out := map[Carried]bool{}
 	for line := range strings.Lines(connections) {
 		words := strings.Fields(line)
@@ -52,7 +44,7 @@ func parseCarried(connections, servers string) map[Carried]bool {
 				c.Protocol = p
 			}
 		}
-		if c.Protocol != 0 && c.Endpoint.IsValid() && endpoints[c.Endpoint] {
+		if c.Protocol != 0 && c.Endpoint.IsValid() && (servers == nil || servers[c.Endpoint]) {
 			out[c] = true
 		}
 	}

@@ -2,42 +2,34 @@ package conntrack
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
-// The two lists of IPVS as the kernel writes them.
-const (
-	listedConnections = `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
+// The list of IPVS as the kernel writes it.
+const listedConnections = `Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
 UDP 0AF4000B 0FA0 0A600035 0035 0AF4000C 1F90 UDP             297
 TCP 0AF4000B 9C41 0A60000A 0050 0AF4000D 1F90 ESTABLISHED     895
 TCP 0AF4000B 0000 0A60000A 0050 0AF4000E 1F90 NONE            100
 UDP fd00:0010:0244:0000:0000:0000:0000:000b 0FA0 fd00:0010:0096:0000:0000:0000:0000:0035 0035 fd00:0010:0244:0000:0000:0000:0000:000c 1F90 UDP             297
 `
-	listedServers = `IP Virtual Server version 1.2.1 (size=4096)
-Prot LocalAddress:Port Scheduler Flags
-  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
-UDP  0A600035:0035 rr
-  -> 0AF4000C:1F90      Masq    0      0          1
-FWM  54000002 rr
-  -> [fd00:0010:0244:0000:0000:0000:0000:000c]:1F90      Masq    0      0          1
-`
-)
 
-// What IPVS carries is read from its lists: connections whose endpoint is a real
+// What IPVS carries is read from its list: connections whose endpoint is a real
 // server.
 func TestParseCarried(t *testing.T) {
 	want := map[Carried]bool{
 		flow("udp 10.244.0.11:4000 10.96.0.53:53 10.244.0.12:8080").carried():                 true,
 		flow("udp [fd00:10:244::b]:4000 [fd00:10:96::35]:53 [fd00:10:244::c]:8080").carried(): true,
 	}
-	if got := parseCarried(listedConnections, listedServers); !maps.Equal(got, want) {
+	servers := map[netip.AddrPort]bool{addrPort("10.244.0.12:8080"): true, addrPort("[fd00:10:244::c]:8080"): true}
+	if got := parseCarried(listedConnections, servers); !maps.Equal(got, want) {
 		t.Errorf("carried are %v, want %v", got, want)
 	}
 	for _, text := range []string{"", "\n", "UDP\n", "UDP x x x x x x x x\n  -> :\n"} {
-		if got := parseCarried(text, text); len(got) != 0 {
+		if got := parseCarried(text, nil); len(got) != 0 {
 			t.Errorf("of %q: %v", text, got)
 		}
 	}

@@ -117,6 +117,7 @@ func TestCut(t *testing.T) {
 		waits := s.backend.(*ipvs.Backend)
 		back()
 		s.backend = successor{s.backend.(successor).Backend, waits}
+		s.cleaner.config.RealServers = waits.RealServers
 		s.pass(b)
 		if err := open.Echo(); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the connection: %v, want it reset", err)

@@ -102,17 +102,14 @@ func explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// carried lists the flows that IPVS carries; none in a kernel without IPVS.
-func carried() (map[Carried]bool, error) {
-	var lists [2]string
-	for i, name := range []string{"ip_vs_conn", "ip_vs"} {
-		b, err := os.ReadFile("/proc/thread-self/net/" + name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("connections of IPVS: %w", err)
-		}
-		lists[i] = string(b)
+// readConnections returns the kernel's list of connections of IPVS; nothing in a
+// kernel without IPVS.
+func readConnections() (string, error) {
+	b, err := os.ReadFile("/proc/thread-self/net/ip_vs_conn")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("connections of IPVS: %w", err)
 	}
-	return parseCarried(lists[0], lists[1]), nil
+	return string(b), nil
 }
 
 // localAddrs lists the addresses of the node.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -14,6 +15,9 @@ import (
 type Config struct {
 	// Virtual: the backend in use is IPVS. See Wanted.
 	Virtual bool
+	// RealServers returns who IPVS sends anything to, when another backend is in use.
+	// Nil: whoever it has a connection to.
+	RealServers func(context.Context) (map[netip.AddrPort]bool, error)
 	// Journal is the file that remembers frontends outside of the Service
 	// ranges. Without one the flows to such a frontend stay when it goes.
 	Journal string
@@ -68,7 +72,7 @@ func (c *Cleaner) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan, 
 	}
 	p.rewrite = err != nil || !slices.Equal(noted, p.keep)
 	w := Wanted{Table: t, Virtual: c.config.Virtual, Former: noted}
-	p.findings, err = find(ctx, w, families(w), needsLocal(t))
+	p.findings, err = c.find(ctx, w, families(w), needsLocal(t))
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (c *Cleaner) PlanChange(ctx context.Context, d dataplane.Delta, now datapla
 	p.keep = slices.DeleteFunc(slices.Clone(noted), w.leaves(destinations(d.Before)))
 	p.rewrite = len(noted) != len(p.keep)
 	changed := Wanted{Table: dataplane.Table{Frontends: slices.Concat(d.Before.Frontends, d.After.Frontends)}}
-	p.findings, err = find(ctx, w, families(changed), true)
+	p.findings, err = c.find(ctx, w, families(changed), true)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +118,7 @@ func (w Wanted) leaves(these []dataplane.Key) func(dataplane.Key) bool {
 
 // find reads the kernel's flows of some families and returns the stale ones;
 // local says that the node's addresses have to be known for that.
-func find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]Finding, error) {
+func (c *Cleaner) find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]Finding, error) {
 	k, err := openKernel()
 	if err != nil {
 		return nil, err
@@ -133,12 +137,43 @@ func find(ctx context.Context, w Wanted, of []dataplane.Family, local bool) ([]F
 			return nil, err
 		}
 	}
-	if slices.ContainsFunc(flows, w.lost) { // unless it carries them still
-		if w.Carried, err = carried(); err != nil {
+	if slices.ContainsFunc(flows, w.lost) { // unless IPVS carries them still
+		if w.Carried, err = c.carried(ctx, func(now map[Carried]bool) bool {
+			w.Carried = now
+			return !slices.ContainsFunc(flows, w.lost)
+		}); err != nil {
 			return nil, err
 		}
 	}
 	return Stale(w, flows), nil
+}
+
+// listTries is how often the list of connections is read before a flow counts as
+// lost. The kernel hands it out page by page and counts its way to the next one: what
+// other connections, of other namespaces too, end meanwhile makes it skip some.
+const listTries = 5
+
+// carried returns the flows that IPVS carries, once enough are known.
+func (c *Cleaner) carried(ctx context.Context, enough func(map[Carried]bool) bool) (map[Carried]bool, error) {
+	var servers map[netip.AddrPort]bool
+	if c.config.RealServers != nil {
+		var err error
+		if servers, err = c.config.RealServers(ctx); err != nil {
+			return nil, fmt.Errorf("real servers of IPVS: %w", err)
+		}
+	}
+	known := map[Carried]bool{}
+	for range listTries {
+		list, err := readConnections()
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(known, parseCarried(list, servers))
+		if enough(known) {
+			break
+		}
+	}
+	return known, nil
 }
 
 // families lists those in which a flow could be stale.

@@ -135,7 +135,10 @@ func (s sum) addServers(ctx context.Context, k *kernel) error {
 
 // addReal adds all real servers, which a file of the kernel's lists much cheaper
 // than it answers for each virtual server, and reports whether one of them takes no
-// new connections.
+// new connections. Where the list takes more than a page, and other namespaces have
+// virtual servers too, the kernel counts those on its way to the next page in one
+// place and not in another, and leaves some of ours out: what becomes of these is seen
+// when everything is compared.
 func (s sum) addReal(file string) (draining bool, err error) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {

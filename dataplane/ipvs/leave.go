@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -64,6 +65,34 @@ func (b *Backend) Depart(ctx context.Context) (dataplane.Plan, error) {
 		}
 	}
 	return ways, nil
+}
+
+// RealServers returns who any virtual server sends to, ours or not; nobody in a kernel
+// without IPVS.
+func (b *Backend) RealServers(ctx context.Context) (map[netip.AddrPort]bool, error) {
+	out := map[netip.AddrPort]bool{}
+	k, err := openRequests()
+	if errors.Is(err, dataplane.ErrUnsupported) {
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
+	list, err := k.listServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range list {
+		real, err := k.readReal(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range real {
+			out[r.addr] = true
+		}
+	}
+	return out, nil
 }
 
 // Discard is Leftovers without any regard for connections: they end. It is for a
