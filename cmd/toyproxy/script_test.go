@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +29,10 @@ import (
 //	snapshot FILE                        dumps all kernel state of the node
 //	large N FILE [SERVICE ENDPOINT]      writes a manifest of N Services
 func TestMain(m *testing.M) {
+	// They wait more than they work.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"toyproxy": main, pods.StandInName: main})
 }
 

@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -158,7 +160,12 @@ func (h *Host) Link(f func(*netlink.Handle) error) {
 // AddAddr gives a link of the host one more address.
 func (h *Host) AddAddr(link string, p netip.Prefix) {
 	h.t.Helper()
-	h.Link(func(nl *netlink.Handle) error { return addAddr(nl, link, p) })
+	h.Link(func(nl *netlink.Handle) error {
+		if err := addAddr(nl, link, p); err != nil {
+			return err
+		}
+		return untilLocal(nl, p.Addr())
+	})
 	h.addrs = append(h.addrs, p.Addr())
 }
 
@@ -177,6 +184,29 @@ func up(nl *netlink.Handle, link string) error {
 		return fmt.Errorf("link %s up: %w", link, err)
 	}
 	return nil
+}
+
+// untilLocal waits until the kernel takes packets to an address for its own: for
+// IPv6 it makes the route a moment later.
+func untilLocal(nl *netlink.Handle, a netip.Addr) error {
+	const tableLocal = 255
+	want := &netlink.Route{Table: tableLocal, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
+	family := netlink.FAMILY_V4
+	if a.Is6() {
+		family = netlink.FAMILY_V6
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		routes, err := nl.RouteListFiltered(family, want, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
+		if err != nil {
+			return fmt.Errorf("local routes: %w", err)
+		}
+		if len(routes) > 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("address %s: not local after 10 s", a)
+		}
+	}
 }
 
 func addAddr(nl *netlink.Handle, link string, p netip.Prefix) error {
