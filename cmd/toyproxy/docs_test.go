@@ -22,6 +22,7 @@ var documents = []string{"README.md", "docs/*.md", "examples/README.md"}
 
 func TestDocumentation(t *testing.T) {
 	requireRoot(t)
+	t.Parallel()
 	top, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

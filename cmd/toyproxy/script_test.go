@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	requireRoot(t)
+	t.Parallel() // with the living tests, which wait most of the time
 	testscript.Run(t, testscript.Params{
 		Files: scripts(t),
 		Setup: startNode,
