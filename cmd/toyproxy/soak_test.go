@@ -56,6 +56,11 @@ func TestSoak(t *testing.T) {
 		t.Errorf("connections to a Service that did not change: %+v", res)
 	}
 	s.untilSteady()
+	// The last rollouts may be under way, with as many Pods as there are to be.
+	b.await("the node to be as the manifests say", func() bool {
+		_, err := b.try("toyproxy verify -f manifests")
+		return err == nil
+	})
 	s.judge()
 	b.kill(syscall.SIGTERM)
 	b.expectNoLeak()
