@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -137,6 +139,13 @@ func (b *box) expectNoLeak() {
 		if got := lines(b.sh(line)); len(got) > 0 && !slices.Equal(got, pods) {
 			b.t.Errorf("%s: %q, want those of the Pods: %q", what, got, pods)
 		}
+	}
+	var leased struct{ Networks map[string]any }
+	if err := json.Unmarshal([]byte(b.sh("cat /run/toyproxy/podnet.json")), &leased); err != nil {
+		b.t.Fatal(err)
+	}
+	if got := slices.Sorted(maps.Keys(leased.Networks)); !slices.Equal(got, pods) {
+		b.t.Errorf("leases: %q, want those of the Pods: %q", got, pods)
 	}
 	links := strings.Count(b.sh("ip -o link show master toybr0"), "\n")
 	if links != len(pods) {
