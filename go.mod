@@ -31,6 +31,13 @@ require (
 )
 
 require (
+	github.com/coder/websocket v1.8.15 // tests: WebSockets through the ingress
+	github.com/miekg/dns v1.1.73 // DNS messages and servers
+	golang.org/x/net v0.61.0 // HTTP/2
+	sigs.k8s.io/gateway-api v1.6.3 // the types of the Gateway API
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
@@ -48,7 +55,6 @@ require (
 	github.com/sirupsen/logrus v1.9.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.43.0 // indirect

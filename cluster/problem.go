@@ -24,6 +24,13 @@ const (
 	ReplicaSet    Kind = "ReplicaSet"
 	StatefulSet   Kind = "StatefulSet"
 	DaemonSet     Kind = "DaemonSet"
+
+	Ingress        Kind = "Ingress"
+	IngressClass   Kind = "IngressClass"
+	GatewayClass   Kind = "GatewayClass"
+	Gateway        Kind = "Gateway"
+	HTTPRoute      Kind = "HTTPRoute"
+	ReferenceGrant Kind = "ReferenceGrant"
 )
 
 // Ref names one object.

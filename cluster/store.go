@@ -8,9 +8,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // Objects is one complete set of objects, each list sorted by namespace and
@@ -27,6 +29,13 @@ type Objects struct {
 	ReplicaSets    []*appsv1.ReplicaSet
 	StatefulSets   []*appsv1.StatefulSet
 	DaemonSets     []*appsv1.DaemonSet
+
+	Ingresses       []*networkingv1.Ingress
+	IngressClasses  []*networkingv1.IngressClass
+	GatewayClasses  []*gatewayv1.GatewayClass
+	Gateways        []*gatewayv1.Gateway
+	HTTPRoutes      []*gatewayv1.HTTPRoute
+	ReferenceGrants []*gatewayv1.ReferenceGrant
 }
 
 // Event is one object that came, changed or went. Old is nil for what came,
@@ -97,6 +106,12 @@ func (o Objects) byRef() map[Ref]metav1.Object {
 	put(m, ReplicaSet, o.ReplicaSets)
 	put(m, StatefulSet, o.StatefulSets)
 	put(m, DaemonSet, o.DaemonSets)
+	put(m, Ingress, o.Ingresses)
+	put(m, IngressClass, o.IngressClasses)
+	put(m, GatewayClass, o.GatewayClasses)
+	put(m, Gateway, o.Gateways)
+	put(m, HTTPRoute, o.HTTPRoutes)
+	put(m, ReferenceGrant, o.ReferenceGrants)
 	return m
 }
 
@@ -131,5 +146,25 @@ func (o *Objects) Add(obj metav1.Object) {
 		o.StatefulSets = append(o.StatefulSets, obj)
 	case *appsv1.DaemonSet:
 		o.DaemonSets = append(o.DaemonSets, obj)
+	default:
+		o.addDoor(obj)
+	}
+}
+
+// addDoor adds an object of a kind that is for Ingress or the Gateway API.
+func (o *Objects) addDoor(obj metav1.Object) {
+	switch obj := obj.(type) {
+	case *networkingv1.Ingress:
+		o.Ingresses = append(o.Ingresses, obj)
+	case *networkingv1.IngressClass:
+		o.IngressClasses = append(o.IngressClasses, obj)
+	case *gatewayv1.GatewayClass:
+		o.GatewayClasses = append(o.GatewayClasses, obj)
+	case *gatewayv1.Gateway:
+		o.Gateways = append(o.Gateways, obj)
+	case *gatewayv1.HTTPRoute:
+		o.HTTPRoutes = append(o.HTTPRoutes, obj)
+	case *gatewayv1.ReferenceGrant:
+		o.ReferenceGrants = append(o.ReferenceGrants, obj)
 	}
 }

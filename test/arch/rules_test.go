@@ -42,6 +42,14 @@ var rules = []rule{
 	{dir: "endpoints", imports: "cluster", k8s: true},
 	{dir: "balance", imports: "cluster dataplane endpoints", k8s: true},
 
+	// Names and front doors: from live objects to servers.
+	{dir: "cluster/follow", imports: "cluster cluster/state", k8s: true, io: "*"},
+	{dir: "dns", imports: "cluster endpoints", k8s: true},
+	{dir: "dns/server", imports: "cluster dns serve", k8s: true, io: "*"},
+	{dir: "ingress", imports: "cluster", k8s: true},
+	{dir: "ingress/gateway", imports: "cluster ingress", k8s: true},
+	{dir: "ingress/proxy", imports: "cluster ingress serve", k8s: true, io: "*"},
+
 	// Around it.
 	{dir: "pods", imports: "cluster cluster/state dataplane podnet", k8s: true, io: "*"},
 	{dir: "controller", imports: "cluster", k8s: true},
