@@ -26,6 +26,7 @@ type key struct{ pkg, test string }
 type follower struct {
 	out     io.Writer
 	output  map[key][]string
+	begun   map[key]bool   // tests that have not ended
 	did     map[key]string // the attribute "exercised"
 	builds  []string       // output of failed builds, in order
 	results []Result
@@ -33,7 +34,44 @@ type follower struct {
 
 // follow reads the events of one stage, prints them in short, and saves the results.
 func follow(stage Stage, in io.Reader, out io.Writer, save string) error {
-	f := follower{out: out, output: map[key][]string{}, did: map[key]string{}}
+	results, err := read(in, out)
+	if err != nil {
+		return err
+	}
+	if len(results) == 0 {
+		results = append(results, Result{Package: "stage " + stage.Name, Outcome: Fail})
+		fmt.Fprintf(out, "FAIL stage %s: no test ended\n", stage.Name)
+	}
+	stage.Results = results
+	if save != "" {
+		if err := stage.write(save); err != nil {
+			return err
+		}
+	}
+	return verdict(results)
+}
+
+// followAgain reads the events of a second run of what failed in a saved stage, and
+// amends what is saved.
+func followAgain(file string, in io.Reader, out io.Writer) error {
+	stage, err := readStage(file)
+	if err != nil {
+		return err
+	}
+	second, err := read(in, out)
+	if err != nil {
+		return err
+	}
+	stage.Results = amend(stage.Results, second)
+	if err := stage.write(file); err != nil {
+		return err
+	}
+	return verdict(stage.Results)
+}
+
+// read reads events to their end and prints them in short.
+func read(in io.Reader, out io.Writer) ([]Result, error) {
+	f := follower{out: out, output: map[key][]string{}, begun: map[key]bool{}, did: map[key]string{}}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -41,23 +79,12 @@ func follow(stage Stage, in io.Reader, out io.Writer, save string) error {
 			f.line(line)
 		}
 		if err == io.EOF {
-			break
+			return f.results, nil
 		}
 		if err != nil {
-			return fmt.Errorf("test events: %w", err)
+			return nil, fmt.Errorf("test events: %w", err)
 		}
 	}
-	if len(f.results) == 0 {
-		f.results = append(f.results, Result{Package: "stage " + stage.Name, Outcome: Fail})
-		fmt.Fprintf(out, "FAIL stage %s: no test ended\n", stage.Name)
-	}
-	stage.Results = f.results
-	if save != "" {
-		if err := stage.write(save); err != nil {
-			return err
-		}
-	}
-	return verdict(f.results)
 }
 
 func verdict(results []Result) error {
@@ -77,6 +104,8 @@ func (f *follower) line(line []byte) {
 	}
 	k := key{e.Package, e.Test}
 	switch e.Action {
+	case "run":
+		f.begun[k] = true
 	case "output":
 		f.output[k] = append(f.output[k], e.Output)
 	case "build-output":
@@ -98,6 +127,7 @@ func (f *follower) end(k key, outcome Outcome, seconds float64) {
 	r := Result{Package: k.pkg, Test: k.test, Outcome: outcome, Exercised: f.did[k]}
 	said := f.output[k]
 	delete(f.output, k)
+	delete(f.begun, k)
 	delete(f.did, k)
 	switch outcome {
 	case Skip:
@@ -106,6 +136,7 @@ func (f *follower) end(k key, outcome Outcome, seconds float64) {
 			fmt.Fprintf(f.out, "SKIP %s without %s: %s\n", r.Name(), kernelSkip, r.Reason)
 		}
 	case Fail:
+		r.Said = lastLines(said)
 		fmt.Fprintf(f.out, "FAIL %s\n%s", r.Name(), indent(said))
 	}
 	f.results = append(f.results, r)
@@ -119,10 +150,12 @@ func (f *follower) endPackage(pkg string, outcome Outcome, seconds float64) {
 		}
 	}
 	switch {
-	case outcome == Fail && counts[Fail] == 0:
-		r := Result{Package: pkg, Outcome: Fail}
+	case outcome == Fail && (counts[Fail] == 0 || f.died(pkg)):
+		left := f.leftOutput(pkg)
+		r := Result{Package: pkg, Outcome: Fail, Said: lastLines(slices.Concat(f.builds, left))}
 		f.results = append(f.results, r)
-		fmt.Fprintf(f.out, "FAIL %s\n%s%s", r.Name(), indent(f.builds), indent(f.leftOutput(pkg)))
+		counts[Fail]++
+		fmt.Fprintf(f.out, "FAIL %s\n%s%s", r.Name(), indent(f.builds), indent(left))
 		f.builds = nil
 	case outcome == Skip && len(counts) == 0: // no test files
 		return
@@ -136,6 +169,17 @@ func (f *follower) endPackage(pkg string, outcome Outcome, seconds float64) {
 		fmt.Fprintf(f.out, ", %d skipped", counts[Skip])
 	}
 	fmt.Fprintln(f.out)
+}
+
+// died tells whether a package that failed ended before its tests had: by a panic or
+// the time limit. One that ends by itself says FAIL last.
+func (f *follower) died(pkg string) bool {
+	for k := range f.begun {
+		if k.pkg == pkg {
+			return true
+		}
+	}
+	return !slices.Contains(f.output[key{pkg, ""}], "FAIL\n")
 }
 
 // leftOutput is what the package and its unfinished tests said: the place of a
@@ -169,7 +213,31 @@ func reason(said []string) string {
 const (
 	maxLines  = 80
 	maxLength = 500
+	// and what the closing lines repeat of it: the cause stands at the end
+	lastMost   = 12
+	lastLength = 300
 )
+
+// lastLines are the last that a test said by itself.
+func lastLines(said []string) []string {
+	var lines []string
+	for _, s := range said {
+		s = strings.TrimRight(s, " \t\r\n")
+		bare := strings.TrimSpace(s)
+		if bare == "" || strings.HasPrefix(bare, "=== ") || strings.HasPrefix(bare, "--- ") {
+			continue
+		}
+		lines = append(lines, shorten(s, lastLength))
+	}
+	return lines[max(0, len(lines)-lastMost):]
+}
+
+func shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
 
 func indent(said []string) string {
 	var lines []string
@@ -177,10 +245,7 @@ func indent(said []string) string {
 		if s = strings.TrimRight(s, "\n"); strings.HasPrefix(s, "=== ") {
 			continue
 		}
-		if len(s) > maxLength {
-			s = strings.ToValidUTF8(s[:maxLength], "") + "…"
-		}
-		lines = append(lines, "    "+s+"\n")
+		lines = append(lines, "    "+shorten(s, maxLength)+"\n")
 	}
 	if n := len(lines); n > maxLines {
 		cut := fmt.Sprintf("    … %d lines …\n", n-maxLines)

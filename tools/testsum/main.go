@@ -17,6 +17,19 @@
 // the words SKIP(kernel); any other skip fails the run. So does a run in which
 // IPVS was not exercised, unless -allow-skip-ipvs is given.
 //
+// A stage may run again what failed, alone:
+//
+//	testsum -again FILE
+//
+// prints a package and a pattern for go test -run for each failed test, or
+// nothing if more than a few failed, or one outside its tests. The events of that
+// second run then amend the saved results:
+//
+//	go test -json -run PATTERN PACKAGE | testsum -amend FILE
+//
+// What passes now counts as passed, and as flaky: the closing lines tell of it, with
+// what it said when it failed.
+//
 // It is not a test runner: it starts nothing.
 package main
 
@@ -34,9 +47,11 @@ var errFailed = errors.New("tests failed")
 type options struct {
 	total         bool
 	allowSkipIPVS bool
-	stage         Stage
-	save          string
-	files         []string
+	// again and amend are saved results of a stage; empty: not asked for.
+	again, amend string
+	stage        Stage
+	save         string
+	files        []string
 }
 
 func parse(args []string) (options, error) {
@@ -44,6 +59,8 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
 	flags.BoolVar(&o.total, "total", false, "add up the saved files given as arguments")
 	flags.BoolVar(&o.allowSkipIPVS, "allow-skip-ipvs", false, "let a run pass that did not exercise IPVS")
+	flags.StringVar(&o.again, "again", "", "print what of these saved results is to be run again")
+	flags.StringVar(&o.amend, "amend", "", "saved results that a second run of what failed amends")
 	flags.StringVar(&o.stage.Name, "stage", "native", "name of this stage")
 	flags.StringVar(&o.stage.Kernel, "kernel", "", "the kernel it runs in")
 	flags.StringVar(&o.save, "save", "", "file for the results")
@@ -53,8 +70,13 @@ func parse(args []string) (options, error) {
 }
 
 func run(o options, in io.Reader, out io.Writer) error {
-	if o.total {
+	switch {
+	case o.total:
 		return total(o.files, o.allowSkipIPVS, out)
+	case o.again != "":
+		return listAgain(o.again, out)
+	case o.amend != "":
+		return followAgain(o.amend, in, out)
 	}
 	return follow(o.stage, in, out, o.save)
 }

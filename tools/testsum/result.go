@@ -30,6 +30,10 @@ type Result struct {
 	Reason string `json:"reason,omitempty"`
 	// Exercised is the value of its attribute of that name.
 	Exercised string `json:"exercised,omitempty"`
+	// Said are the last lines of one that failed, in its first run.
+	Said []string `json:"said,omitempty"`
+	// Flaky: it failed, and passed when it was run again alone.
+	Flaky bool `json:"flaky,omitempty"`
 }
 
 // Name is the package's last folders and the test.

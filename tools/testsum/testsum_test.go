@@ -71,7 +71,7 @@ func TestTotal(t *testing.T) {
 		{
 			name:   "a failure",
 			native: "dataplane TestX fail", vm: ipvsPassed, bad: true,
-			want: []string{"exercised: ", "2 passed, 1 failed, 0 skipped"},
+			want: []string{"failed: here dataplane.TestX; it said:", "    (nothing)", "exercised: ", "2 passed, 1 failed, 0 skipped"},
 		},
 	}
 	for _, tt := range tests {
@@ -112,8 +112,17 @@ func TestFollow(t *testing.T) {
 			name: "a failure shows what it said",
 			events: `{"Action":"output","Package":"a","Test":"TestX","Output":"    a_test.go:3: why\n"}
 				{"Action":"fail","Package":"a","Test":"TestX"}
+				{"Action":"output","Package":"a","Output":"FAIL\n"}
 				{"Action":"fail","Package":"a"}`,
 			bad: true, want: []string{"FAIL a.TestX\n", "a_test.go:3: why", "1 failed"},
+		},
+		{
+			name: "a panic fails, with a test that failed before",
+			events: `{"Action":"fail","Package":"a","Test":"TestX"}
+				{"Action":"run","Package":"a","Test":"TestY"}
+				{"Action":"output","Package":"a","Test":"TestY","Output":"panic: boom\n"}
+				{"Action":"fail","Package":"a"}`,
+			bad: true, want: []string{"FAIL a.TestX\n", "FAIL a\n", "panic: boom", "2 failed"},
 		},
 		{
 			name: "a package that does not compile fails",

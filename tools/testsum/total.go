@@ -30,9 +30,17 @@ func total(files []string, allowSkipIPVS bool, out io.Writer) error {
 // totals is a whole run.
 type totals struct {
 	passed, failed int
+	// broken are the failures, and flaky what passed in a second run, by stage.
+	broken, flaky []staged
 	// skipped are the tests that passed in no stage.
 	skipped   []Result
 	exercised []exercise
+}
+
+// staged is a result and the name of its stage.
+type staged struct {
+	stage string
+	Result
 }
 
 func sum(stages []Stage) totals {
@@ -45,11 +53,17 @@ func sum(stages []Stage) totals {
 			case Pass:
 				t.passed++
 				passed[k] = true
+				if r.Flaky {
+					t.flaky = append(t.flaky, staged{s.Name, r})
+				}
 			case Fail:
 				t.failed++
 			case Skip:
 				skipped[k] = r
 			}
+		}
+		for _, r := range failures(s.Results) {
+			t.broken = append(t.broken, staged{s.Name, r})
 		}
 		t.exercised = append(t.exercised, exercisedIn(s)...)
 	}
@@ -79,10 +93,48 @@ func (t totals) lines(allowSkipIPVS bool) []string {
 	if !t.ipvs() && !allowSkipIPVS {
 		lines = append(lines, "IPVS was not exercised: no kernel with ip_vs could be had (scripts/vm-run says why; --allow-skip-ipvs lets the run pass)")
 	}
+	lines = append(lines, t.told()...)
 	counts := fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, len(t.skipped))
 	said := make([]string, len(t.exercised))
 	for i, e := range t.exercised {
 		said[i] = e.String()
 	}
-	return append(lines, "exercised: "+strings.Join(said, "; ")+"; "+counts, counts)
+	last := counts
+	if n := len(t.flaky); n > 0 {
+		counts += fmt.Sprintf(", %d flaky", n)
+	}
+	return append(lines, "exercised: "+strings.Join(said, "; ")+"; "+counts, last)
+}
+
+// mostTold is how many failures are told with what they said, the others by name.
+const mostTold = 8
+
+// told are the lines about what is flaky and what failed, the most of them last.
+func (t totals) told() []string {
+	var lines []string
+	for _, r := range t.flaky {
+		lines = append(lines, fmt.Sprintf("flaky: %s %s: failed once, passed when run again; the first time it said:", r.stage, r.Name()))
+		lines = append(lines, r.lastWords()...)
+	}
+	for i, r := range t.broken {
+		if more := len(t.broken) - mostTold; i < more {
+			lines = append(lines, fmt.Sprintf("failed: %s %s", r.stage, r.Name()))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("failed: %s %s; it said:", r.stage, r.Name()))
+		lines = append(lines, r.lastWords()...)
+	}
+	return lines
+}
+
+// lastWords are the lines it said last, indented.
+func (r Result) lastWords() []string {
+	if len(r.Said) == 0 {
+		return []string{"    (nothing)"}
+	}
+	lines := make([]string, len(r.Said))
+	for i, s := range r.Said {
+		lines[i] = "    " + s
+	}
+	return lines
 }
