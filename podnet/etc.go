@@ -3,6 +3,7 @@ package podnet
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +33,41 @@ func (d DNS) String() string {
 		fmt.Fprintf(&b, "options %s\n", strings.Join(d.Options, " "))
 	}
 	return b.String()
+}
+
+// ParseDNS reads what a resolv.conf says, by resolv.conf(5). Lines that say nothing
+// of that are passed over, and so are servers that are no addresses.
+func ParseDNS(text string) (d DNS) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		switch f[0] {
+		case "nameserver":
+			if a, err := netip.ParseAddr(f[1]); err == nil {
+				d.Servers = append(d.Servers, a)
+			}
+		case "search", "domain":
+			d.Search = f[1:]
+		case "options":
+			d.Options = append(d.Options, f[1:]...)
+		}
+	}
+	return d
+}
+
+// Ndots is the number of dots from which a name is tried as it is first.
+func (d DNS) Ndots() int {
+	ndots := 1
+	for _, o := range d.Options {
+		if text, ok := strings.CutPrefix(o, "ndots:"); ok {
+			if n, err := strconv.Atoi(text); err == nil {
+				ndots = min(max(n, 0), 15)
+			}
+		}
+	}
+	return ndots
 }
 
 // Hosts is the text of a Pod's hosts file: the loopback addresses, the Pod's own

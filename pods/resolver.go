@@ -125,34 +125,13 @@ func (r *Runtime) clusterDNS(namespace string) podnet.DNS {
 	}
 }
 
-// parseResolvConf reads what resolv.conf(5) says. Pure.
-func parseResolvConf(text string) (d podnet.DNS) {
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		switch f[0] {
-		case "nameserver":
-			if a, err := netip.ParseAddr(f[1]); err == nil {
-				d.Servers = append(d.Servers, a)
-			}
-		case "search", "domain":
-			d.Search = f[1:]
-		case "options":
-			d.Options = append(d.Options, f[1:]...)
-		}
-	}
-	return d
-}
-
 // nodeDNS is what the node's own resolv.conf says.
 func nodeDNS() podnet.DNS {
 	b, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil {
 		return podnet.DNS{}
 	}
-	return parseResolvConf(string(b))
+	return podnet.ParseDNS(string(b))
 }
 
 // request asks for a Pod's network, and for files that say of DNS what the Pod's own

@@ -52,8 +52,8 @@ func TestRootPlan(t *testing.T) {
 }
 
 func TestResolver(t *testing.T) {
-	cluster := parseResolvConf("nameserver 10.96.0.10\nsearch default.svc.cluster.local cluster.local\noptions ndots:5\n")
-	node := parseResolvConf("# comment\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\nnameserver x\ndomain example.org\noptions edns0 timeout:1\n")
+	cluster := podnet.ParseDNS("nameserver 10.96.0.10\nsearch default.svc.cluster.local cluster.local\noptions ndots:5\n")
+	node := podnet.ParseDNS("# comment\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\nnameserver x\ndomain example.org\noptions edns0 timeout:1\n")
 	two := "2"
 	config := &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.53", "10.96.0.10"}, Searches: []string{"cluster.local", "example.net"},
 		Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &two}, {Name: "rotate"}}}

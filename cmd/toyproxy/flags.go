@@ -118,6 +118,11 @@ func checkNodeName(v string) error {
 	return nil
 }
 
+// clusterDomain is the value of a flag --cluster-domain.
+func clusterDomain() checkedString {
+	return checkedString{value: "cluster.local", check: checkNodeName}
+}
+
 func checkScheduler(v string) error {
 	if v == "" || strings.ContainsFunc(v, func(r rune) bool { return r < 'a' || r > 'z' }) {
 		return errors.New("must be the name of an IPVS scheduler, such as rr, wrr, lc, wlc, sh or mh")

@@ -20,6 +20,7 @@ type sourceFlags struct {
 	serviceCIDRs prefixList
 	clusterCIDRs prefixList
 	node         checkedString
+	domain       checkedString
 	doors        doorFlags
 	// addrs replaces what is known of the node's addresses.
 	addrs  addrList
@@ -36,6 +37,8 @@ func (f *sourceFlags) register(cmd *cobra.Command) {
 	fl.Var(&f.clusterCIDRs, "cluster-cidr", "ranges all Pods' addresses come from, at most one a family")
 	f.node.check = checkNodeName
 	fl.Var(&f.node, "node", "name of this node (default: the host name, in lower case)")
+	f.domain = clusterDomain()
+	fl.Var(&f.domain, "cluster-domain", "zone of cluster DNS: what Pods search names in")
 	f.doors.register(cmd)
 	fl.BoolVar(&f.strict, "strict", false, "do nothing at all when any manifest is wrong")
 }

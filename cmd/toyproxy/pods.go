@@ -30,8 +30,9 @@ func podNamespaceName(d agent.Desired, p *corev1.Pod) string {
 
 // newPods builds what makes the Pods of a node.
 func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) (*pods.Runtime, error) {
-	cfg := podnet.Config{StateDir: sc.stateDir}
+	cfg, domain := podnet.Config{StateDir: sc.stateDir}, ""
 	if src != nil {
+		domain = src.domain.value
 		var err error
 		if cfg.PodRanges, err = podRanges(objs.Nodes, node.Name, src.clusterCIDRs.set); err != nil {
 			return nil, exit(exitBadManifest, err)
@@ -51,7 +52,7 @@ func newPods(src *sourceFlags, sc scope, objs cluster.Objects, node agent.Node) 
 		return nil, fmt.Errorf("path of this program: %w", err)
 	}
 	return pods.New(pods.Config{Net: network, StateDir: sc.stateDir, Program: self,
-		HostAddrs: nodeAddresses(), DNSServers: dnsServers(objs.Services), Progress: progress})
+		HostAddrs: nodeAddresses(), DNSServers: dnsServers(objs.Services), ClusterDomain: domain, Progress: progress})
 }
 
 // progress tells people what takes long.
