@@ -2,12 +2,11 @@ package dns
 
 import (
 	"net/netip"
+	"strings"
 	"sync"
-	"time"
 
 	mdns "github.com/miekg/dns"
-
-	"github.com/toyproxy/toyproxy/cluster"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Options say what zone to serve.
@@ -16,54 +15,84 @@ type Options struct {
 	Domain string
 	// TTL of all records, in seconds.
 	TTL uint32
-	// Server are the addresses by which Pods know cluster DNS (those of Service
-	// kube-dns): what ns.dns.DOMAIN has.
+	// Server are the addresses by which Pods know cluster DNS: what ns.dns.DOMAIN
+	// has. Without any, they are those of Service kube-system/kube-dns.
 	Server []netip.Addr
 }
 
 // Zone holds the records of a cluster. It is safe for concurrent use.
+//
+// It keeps what records are made of (addresses, names, ports) rather than records:
+// a name is found by its labels and its records are made for the answer, in the case
+// in which they were asked for. So 100,000 endpoints cost a few MB, and callers own
+// what they are given.
 type Zone struct {
+	domain string // lower case, with the final dot
+	ttl    uint32
+	server []netip.Addr
+
+	// writing is held by whoever changes the zone; what it makes is put in place
+	// under mu, so that answers wait for a map's change and nothing else.
+	writing sync.Mutex
 	mu      sync.RWMutex
-	options Options
+	serial  uint32
+	// services by "name.namespace", as these labels stand in a question. A value
+	// is never changed but replaced.
+	services map[string]*service
+	// spaces are the namespaces that exist.
+	spaces map[string]space
+	// pods counts the Pods of a namespace at an address: more than one when they
+	// use the node's network.
+	pods map[podAddr]int
+	// owners has, for each address, the Services to ask for its names; further
+	// ones are in shared.
+	owners map[netip.Addr]string
+	shared map[netip.Addr][]string
+
+	// Of the objects themselves only what tells their records before a change:
+	// under writing.
+	podAddrs map[types.NamespacedName][]netip.Addr
+	sliceOf  map[types.NamespacedName]string
+}
+
+// space is why a namespace exists: it is an object, or has objects in it, as
+// manifests may do without naming it.
+type space struct {
+	object bool
+	uses   int
+}
+
+type podAddr struct {
+	namespace string
+	addr      netip.Addr
 }
 
 // New returns a zone without objects.
-func New(options Options) *Zone { return &Zone{options: options} }
-
-// Change is what one event changed in the zone, for the history. Records are in
-// the form of a zone file: "web.default.svc.cluster.local. 5 IN A 10.96.0.10".
-type Change struct {
-	Object         cluster.Ref
-	Added, Removed []string
+func New(options Options) *Zone {
+	return &Zone{
+		domain:   strings.ToLower(mdns.Fqdn(options.Domain)),
+		ttl:      options.TTL,
+		server:   options.Server,
+		services: map[string]*service{},
+		spaces:   map[string]space{},
+		pods:     map[podAddr]int{},
+		owners:   map[netip.Addr]string{},
+		shared:   map[netip.Addr][]string{},
+		podAddrs: map[types.NamespacedName][]netip.Addr{},
+		sliceOf:  map[types.NamespacedName]string{},
+	}
 }
 
-// Apply takes events of Services, EndpointSlices, Pods and Namespaces (others are
-// ignored) that happened by a time, which becomes the zone's serial, and returns what
-// they changed, events without effect left out.
-func (z *Zone) Apply(events []cluster.Event, now time.Time) []Change {
-	z.mu.Lock()
-	defer z.mu.Unlock()
+// defaultServer is the Service that stands for cluster DNS everywhere.
+const defaultServer = "kube-dns.kube-system"
+
+// serverAddrs are the addresses of ns.dns.DOMAIN.
+func (z *Zone) serverAddrs() []netip.Addr {
+	if len(z.server) > 0 {
+		return z.server
+	}
+	if s := z.services[defaultServer]; s != nil {
+		return s.vips
+	}
 	return nil
 }
-
-// Answer is what the zone says to one question.
-type Answer struct {
-	// Ours is false when the name is not of this zone: somebody else must be asked.
-	Ours  bool
-	Rcode int
-	// The three sections.
-	Answer, Authority, Extra []mdns.RR
-	// Chase, when not empty, is the target of the CNAME that ends Answer, outside of
-	// the zone: the server appends what its forwarders say of it.
-	Chase string
-}
-
-// Answer answers a question: a name in any case, a type and a class.
-func (z *Zone) Answer(q mdns.Question) Answer {
-	z.mu.RLock()
-	defer z.mu.RUnlock()
-	return Answer{}
-}
-
-// Records are all records of the zone, as text, sorted.
-func (z *Zone) Records() []string { return nil }

@@ -1,0 +1,196 @@
+package dns
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	mdns "github.com/miekg/dns"
+
+	"github.com/toyproxy/toyproxy/cluster"
+)
+
+// record is a record as a value that can be compared; texts are made of the few that
+// somebody sees.
+type record struct {
+	// owner and target are names without the domain, but for the target of an alias
+	// and the owner of a PTR record, which is addr.
+	owner, target string
+	rtype         uint16
+	addr          netip.Addr
+	port, weight  uint16
+}
+
+// recordsOf are all records of a Service.
+func (z *Zone) recordsOf(s *service) []record {
+	if !s.exists {
+		return nil
+	}
+	base := s.name + "." + s.namespace + ".svc"
+	if s.alias != "" {
+		return []record{{owner: base, rtype: mdns.TypeCNAME, target: mdns.Fqdn(s.alias)}}
+	}
+	var out set[record]
+	add := func(r record) { out.add(r) }
+	for _, at := range s.spots() {
+		owner := at.below() + base
+		if at.place != atPort {
+			for addr := range s.addrsAt(at) {
+				add(record{owner: owner, rtype: addressType(addr), addr: addr})
+			}
+		}
+		weight := s.weightAt(at)
+		for t := range s.targetsAt(at) {
+			target := base
+			if t.label != "" {
+				target = t.label + "." + base
+			}
+			add(record{owner: owner, rtype: mdns.TypeSRV, target: target, port: t.number, weight: weight})
+		}
+	}
+	for _, vip := range s.vips {
+		add(record{rtype: mdns.TypePTR, addr: vip, target: base})
+	}
+	for e := range s.endpoints() {
+		add(record{rtype: mdns.TypePTR, addr: e.addr, target: e.label() + "." + base})
+	}
+	if len(z.server) == 0 && s.is(defaultServer) {
+		for _, vip := range s.vips {
+			add(record{owner: "ns.dns", rtype: addressType(vip), addr: vip})
+		}
+	}
+	return out.values()
+}
+
+func (s *set[T]) values() []T {
+	if s.many == nil {
+		return s.few
+	}
+	return slices.Collect(maps.Keys(s.many))
+}
+
+// below is what stands left of the Service's name.
+func (at spot) below() string {
+	switch at.place {
+	case atEndpoint:
+		return at.label + "."
+	case atPort:
+		return "_" + at.label + "._" + at.protocol + "."
+	}
+	return ""
+}
+
+// spots are a Service's names: its own, its ports' and its endpoints'.
+func (s *service) spots() []spot {
+	var names set[spot]
+	if s.shown() {
+		names.add(spot{place: atService})
+	}
+	ports := func(ports []port) {
+		for _, p := range ports {
+			if p.name != "" && s.hasPort(p.name, p.protocol) {
+				names.add(spot{place: atPort, label: p.name, protocol: p.protocol})
+			}
+		}
+	}
+	if !s.headless {
+		ports(s.ports)
+	}
+	for _, sl := range s.slices {
+		if s.headless {
+			ports(sl.ports)
+		}
+	}
+	for e := range s.endpoints() {
+		names.add(spot{place: atEndpoint, label: strings.ToLower(e.label())})
+	}
+	return names.values()
+}
+
+func addressType(addr netip.Addr) uint16 {
+	if addr.Is4() {
+		return mdns.TypeA
+	}
+	return mdns.TypeAAAA
+}
+
+// podRecord is that of a Pod's address, or nothing if there is no such Pod.
+func (z *Zone) podRecord(namespace string, addr netip.Addr) []record {
+	if z.pods[podAddr{namespace, addr}] == 0 {
+		return nil
+	}
+	return []record{{owner: podLabel(addr) + "." + namespace + ".pod", rtype: addressType(addr), addr: addr}}
+}
+
+// text writes a record as a zone file has it.
+func (z *Zone) text(r record) string {
+	owner := r.owner + "." + z.domain
+	switch r.rtype {
+	case mdns.TypeA, mdns.TypeAAAA:
+		return fmt.Sprintf("%s %d IN %s %s", owner, z.ttl, mdns.Type(r.rtype), r.addr)
+	case mdns.TypeSRV:
+		return fmt.Sprintf("%s %d IN SRV 0 %d %d %s.%s", owner, z.ttl, r.weight, r.port, r.target, z.domain)
+	case mdns.TypeCNAME:
+		return fmt.Sprintf("%s %d IN CNAME %s", owner, z.ttl, r.target)
+	}
+	return fmt.Sprintf("%s %d IN PTR %s.%s", reverseName(r.addr), z.ttl, r.target, z.domain)
+}
+
+// difference returns the Change from one set of records to another, or nil.
+func (z *Zone) difference(ref cluster.Ref, before, after []record) *Change {
+	was, is := index(before), index(after)
+	c := Change{Object: ref, Added: z.without(is, was), Removed: z.without(was, is)}
+	if len(c.Added)+len(c.Removed) == 0 {
+		return nil
+	}
+	return &c
+}
+
+func index(rs []record) map[record]struct{} {
+	m := make(map[record]struct{}, len(rs))
+	for _, r := range rs {
+		m[r] = struct{}{}
+	}
+	return m
+}
+
+// without are the texts of the records of a that are not in b, sorted.
+func (z *Zone) without(a, b map[record]struct{}) []string {
+	var out []string
+	for r := range a {
+		if _, ok := b[r]; !ok {
+			out = append(out, z.text(r))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Records are all records of the zone, as text, sorted: those of its objects in the
+// form of Change, and the zone's own.
+func (z *Zone) Records() []string {
+	z.mu.RLock()
+	defer z.mu.RUnlock()
+	out := []string{
+		strings.Join(strings.Fields(z.soa(z.domain, z.domain).String()), " "),
+		fmt.Sprintf("%s %d IN NS ns.dns.%s", z.domain, z.ttl, z.domain),
+		fmt.Sprintf("dns-version.%s %d IN TXT %q", z.domain, schemaTTL, schema),
+	}
+	for _, addr := range z.server {
+		out = append(out, z.text(record{owner: "ns.dns", rtype: addressType(addr), addr: addr}))
+	}
+	for _, s := range z.services {
+		for _, r := range z.recordsOf(s) {
+			out = append(out, z.text(r))
+		}
+	}
+	for p := range z.pods {
+		for _, r := range z.podRecord(p.namespace, p.addr) {
+			out = append(out, z.text(r))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
