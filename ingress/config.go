@@ -39,6 +39,13 @@ type Listener struct {
 	Certificates []Certificate
 	// Routes are in order of precedence: the first that matches has the request.
 	Routes []Route
+	// SelfSigned: whoever asks for a name that no certificate has is shown one that
+	// the proxy made for itself, not the first of Certificates.
+	SelfSigned bool
+	// Group is set by Join. Listeners of different groups do not shadow one another:
+	// each group has its first listener that covers the host, and the most
+	// specific route of those has the request.
+	Group int
 }
 
 // Hostname is "" for every host, "a.example" in lower case, or "*.example". What
@@ -130,6 +137,10 @@ type Share struct {
 	Backend Backend
 	// Filters of this share alone (Gateway API backendRefs[].filters).
 	Filters []Filter
+	// Object and Field say where the share comes from, when that is not where its
+	// route does: a canary's own object.
+	Object cluster.Ref
+	Field  string
 }
 
 // Backend is a port of a Service as an object names it: by number or by name.
@@ -151,8 +162,8 @@ type Backend struct {
 type Settings struct {
 	// ConnectTimeout bounds the dial, RequestTimeout the whole exchange (HTTPRoute
 	// timeouts.request), BackendTimeout one try of it, ReadTimeout the wait for the
-	// next bytes of the endpoint.
-	ConnectTimeout, RequestTimeout, BackendTimeout, ReadTimeout time.Duration
+	// next bytes of the endpoint, SendTimeout the wait until it takes the next ones.
+	ConnectTimeout, RequestTimeout, BackendTimeout, ReadTimeout, SendTimeout time.Duration
 	// MaxBody is in bytes; negative is without a bound.
 	MaxBody int64
 	// RedirectTLS sends requests without TLS to the same URL with it (308).
@@ -195,6 +206,9 @@ type URLChange struct {
 	// place of the prefix that matched.
 	Path                   string
 	HasPath, ReplacePrefix bool
+	// Captures: Path is the whole path, in which $1 to $9 stand for the groups of the
+	// regular expression that matched (rewrite-target). Use Apply.
+	Captures bool
 	// Status of a Redirect: 301, 302, 303, 307 or 308.
 	Status int
 }

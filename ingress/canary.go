@@ -1,0 +1,89 @@
+package ingress
+
+import (
+	"net/textproto"
+	"regexp"
+)
+
+// canary is what the annotations of a canary say: which requests of the paths that it
+// shares with another object are its own.
+type canary struct {
+	// header is canonical. value and pattern are empty for "always" and "never".
+	header, value string
+	pattern       *regexp.Regexp
+	cookie        string
+	weight, total uint32
+}
+
+// canary reads the annotations of a canary, nil when the object is none.
+func (a *annotations) canary() *canary {
+	header, _ := a.get("canary-by-header")
+	value, _ := a.get("canary-by-header-value")
+	pattern, _ := a.get("canary-by-header-pattern")
+	cookie, _ := a.get("canary-by-cookie")
+	total := a.number("canary-weight-total", 1, 1e9, 100)
+	weight := a.number("canary-weight", 0, total, 0)
+	if !a.flag("canary", false) {
+		return nil
+	}
+	out := &canary{value: value, weight: uint32(weight), total: uint32(total)}
+	if header != "" && !isToken(header) {
+		a.bad("canary-by-header", "%q cannot be the name of a header: it is ignored", header)
+		header = ""
+	}
+	if cookie != "" && !isToken(cookie) {
+		a.bad("canary-by-cookie", "%q cannot be the name of a cookie: it is ignored", cookie)
+		cookie = ""
+	}
+	out.header, out.cookie = textproto.CanonicalMIMEHeaderKey(header), cookie
+	if pattern != "" && value == "" && header != "" {
+		var err error
+		if out.pattern, err = regexp.Compile(pattern); err != nil {
+			a.bad("canary-by-header-pattern", "is no regular expression (RE2): %v; the header is ignored", err)
+			out.header = ""
+		}
+	}
+	_, weighs := a.get("canary-weight")
+	if out.header == "" && out.cookie == "" && !weighs {
+		a.bad("canary", "no header, cookie or weight says which requests it takes, so it takes none: add canary-weight, for one")
+	}
+	return out
+}
+
+// split returns the routes of a path that has a canary, in order of precedence:
+// header, then cookie, then weight.
+func (k *canary) split(main Route, share Share) []Route {
+	var out []Route
+	add := func(split []Share, change func(*Match)) {
+		r := main
+		r.Split = split
+		change(&r.Match)
+		out = append(out, r)
+	}
+	canary := []Share{share}
+	canary[0].Weight = 1
+	header := func(p Pair) func(*Match) { return func(m *Match) { m.Headers = []Pair{p} } }
+	switch {
+	case k.header == "":
+	case k.pattern != nil:
+		add(canary, header(Pair{Name: k.header, Regex: k.pattern}))
+	case k.value != "":
+		add(canary, header(Pair{Name: k.header, Value: k.value}))
+	default:
+		add(canary, header(Pair{Name: k.header, Value: "always"}))
+		add(main.Split, header(Pair{Name: k.header, Value: "never"}))
+	}
+	if k.cookie != "" {
+		cookie := func(v string) func(*Match) { return func(m *Match) { m.Cookies = []Pair{{Name: k.cookie, Value: v}} } }
+		add(canary, cookie("always"))
+		add(main.Split, cookie("never"))
+	}
+	weighted := main.Split
+	if k.weight > 0 {
+		mine, theirs := share, main.Split[0]
+		mine.Weight, theirs.Weight = k.weight, k.total-k.weight
+		weighted = []Share{theirs, mine}
+	}
+	add(weighted, func(*Match) {})
+	return out
+}

@@ -1,0 +1,181 @@
+package ingress
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// pathRank orders the paths of a host.
+type pathRank uint8
+
+const (
+	exactPath    pathRank = iota
+	sized                 // prefixes and regular expressions, the longest first
+	ownDefault            // spec.defaultBackend of an object with the host
+	classDefault          // spec.defaultBackend of an object without rules
+)
+
+// claimKey is what only one object can have.
+type claimKey struct {
+	host Hostname
+	rank pathRank
+	kind PathKind
+	path string
+}
+
+// claim is what an object asks for.
+type claim struct {
+	key    claimKey
+	object *object
+	field  string
+	match  Match
+	weak   bool
+	share  Share
+}
+
+func (c *compiler) claim(k *claim) { c.claims[k.key] = append(c.claims[k.key], k) }
+
+// routes decides the claims and returns the routes in order of precedence.
+func (c *compiler) routes() []Route {
+	winners := make([]*claim, 0, len(c.claims))
+	canaries := map[claimKey]*claim{}
+	for key, claims := range c.claims {
+		mains, others := divide(claims)
+		if len(mains) == 0 {
+			c.orphans(others)
+			continue
+		}
+		c.losers(mains)
+		winners = append(winners, mains[0])
+		if k := c.canaryOf(mains[0], others); k != nil {
+			canaries[key] = k
+		}
+	}
+	slices.SortFunc(winners, comparePrecedence)
+	routes := make([]Route, 0, len(winners))
+	for _, k := range winners {
+		main := c.route(k)
+		if with := canaries[k.key]; with != nil {
+			share := with.share
+			share.Object, share.Field = with.object.ref(), with.field
+			routes = append(routes, with.object.options.canary.split(main, share)...)
+			continue
+		}
+		routes = append(routes, main)
+	}
+	return routes
+}
+
+// divide parts canaries from the rest, each list in order of who has the claim: the
+// longer spelling of a prefix (/foo/ before /foo), Prefix before
+// ImplementationSpecific, then the older object.
+func divide(claims []*claim) (mains, canaries []*claim) {
+	for _, k := range claims {
+		if k.object.options.canary == nil {
+			mains = append(mains, k)
+		} else {
+			canaries = append(canaries, k)
+		}
+	}
+	order := func(a, b *claim) int {
+		return cmp.Or(cmp.Compare(len(b.match.Path), len(a.match.Path)), boolCompare(a.weak, b.weak),
+			compareAge(a.object.CreationTimestamp, b.object.CreationTimestamp, a.object, b.object),
+			cmp.Compare(a.share.Backend.String(), b.share.Backend.String()), cmp.Compare(a.field, b.field))
+	}
+	slices.SortFunc(mains, order)
+	slices.SortFunc(canaries, order)
+	return mains, canaries
+}
+
+// losers reports those that do not have what they claim.
+func (c *compiler) losers(mains []*claim) {
+	for _, k := range mains[1:] {
+		c.warn(k.object, k.field, "%s of host %s belongs to %s (%s), which is %s: this one gets no request until that goes",
+			k.what(), k.key.host, mains[0].object.ref(), mains[0].field, k.behind(mains[0]))
+	}
+}
+
+// what names the claim for people.
+func (k *claim) what() string {
+	switch {
+	case k.key.rank >= ownDefault:
+		return "the default backend"
+	case k.key.kind == PathExact:
+		return "exact path " + k.match.Path
+	case k.key.kind == PathRegex:
+		return "regular expression " + k.match.Path
+	}
+	return "path " + k.match.Path
+}
+
+// behind says why another claim comes first.
+func (k *claim) behind(winner *claim) string {
+	switch {
+	case len(k.match.Path) != len(winner.match.Path):
+		return "longer (" + winner.match.Path + ") and matches the same"
+	case k.weak != winner.weak:
+		return "of type Prefix"
+	case k.object == winner.object:
+		return "in the same object"
+	case k.object.CreationTimestamp.Equal(&winner.object.CreationTimestamp):
+		return "as old and first by name"
+	}
+	return "older"
+}
+
+// orphans reports canaries of nothing.
+func (c *compiler) orphans(canaries []*claim) {
+	for _, k := range canaries {
+		c.warn(k.object, k.field, "no other Ingress has %s of host %s, so there is nothing to be a canary of: it gets no request", k.what(), k.key.host)
+	}
+}
+
+// canaryOf returns the canary of a claim: the oldest of the same namespace. Those of
+// other namespaces could take a stranger's requests, so they get none.
+func (c *compiler) canaryOf(main *claim, canaries []*claim) *claim {
+	var first *claim
+	for _, k := range canaries {
+		switch {
+		case k.object.Namespace != main.object.Namespace:
+			c.warn(k.object, k.field, "%s is in another namespace: a canary of it gets no request", main.object.ref())
+		case first == nil:
+			first = k
+		default:
+			c.warn(k.object, k.field, "%s of host %s has another canary, %s: this one gets no request until that goes",
+				k.what(), k.key.host, first.object.ref())
+		}
+	}
+	return first
+}
+
+// route makes the route of a claim.
+func (c *compiler) route(k *claim) Route {
+	o := k.object.options
+	out := Route{
+		Object: k.object.ref(), Field: k.field, Match: k.match, Settings: o.settings, Split: []Share{k.share},
+	}
+	if k.key.host.Name != "" {
+		out.Hosts = []Hostname{k.key.host}
+	}
+	out.Settings.RedirectTLS = o.forceRedirectTo || o.sslRedirect && c.isSecure(k.key.host, k.object)
+	if o.rewrite != "" && k.key.rank < ownDefault {
+		out.Filters = []Filter{{Kind: Rewrite, URL: URLChange{Path: o.rewrite, HasPath: true, Captures: strings.Contains(o.rewrite, "$")}}}
+	}
+	return out
+}
+
+// comparePrecedence orders claims as the API says: the host, exact paths, the longest
+// path; the rest makes the order a total one.
+func comparePrecedence(a, b *claim) int {
+	// The default of the class is for what no rule has: after those of every host.
+	last := boolCompare(a.key.rank == classDefault, b.key.rank == classDefault)
+	return cmp.Or(last, a.key.host.Compare(b.key.host), cmp.Compare(a.key.rank, b.key.rank),
+		cmp.Compare(len(b.match.Path), len(a.match.Path)), cmp.Compare(a.key.kind, b.key.kind), cmp.Compare(a.match.Path, b.match.Path))
+}
+
+// sortedHosts returns a set of names in their order.
+func sortedHosts(set map[Hostname]bool) []Hostname {
+	return slices.SortedFunc(maps.Keys(set), Hostname.Compare)
+}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/toyproxy/toyproxy/ingress"
+)
+
+// exchange is a request and what is done with it.
+type exchange struct {
+	world *world
+	conn  conn
+	found ingress.Found
+	path  ingress.Path
+	share *ingress.Share
+	pool  *pool
+	// set are the targets from which all tries of the request choose.
+	set *targetSet
+	// wish is what the choice goes by, target the last one chosen.
+	wish   wish
+	target *target
+	// peer is who is connected, client who it speaks for.
+	peer, client netip.Addr
+
+	begun time.Time
+	// waited is the time until the head of the endpoint's answer.
+	waited  time.Duration
+	retries int
+	status  int
+	sent    int64
+	// reason says in the log why there is no answer of an endpoint.
+	reason string
+	// endConn: the connection may not be used again.
+	endConn  bool
+	upgraded bool
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// settings are those of the route.
+func (x *exchange) settings() ingress.Settings {
+	if x.found.Route == nil {
+		return ingress.Settings{}
+	}
+	return x.found.Route.Settings
+}
+
+// object names the route's object for people.
+func (x *exchange) object() string {
+	if x.found.Route == nil {
+		return ""
+	}
+	return x.found.Route.Object.String()
+}
+
+// service names the Service that the request went to.
+func (x *exchange) service() string {
+	if x.share == nil {
+		return ""
+	}
+	return x.share.Backend.Service.String()
+}
+
+// recorder notes what is answered.
+type recorder struct {
+	http.ResponseWriter
+	x *exchange
+	// filters change the head of the answer.
+	filters []ingress.Filter
+	// hijacked is called when the connection is taken over.
+	hijacked func(net.Conn) net.Conn
+}
+
+// Unwrap is for http.ResponseController.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader notes the status. Informational answers go by.
+func (w *recorder) WriteHeader(status int) {
+	if status >= 200 && w.x.status == 0 {
+		w.x.status = status
+		h := w.Header()
+		for _, f := range w.filters {
+			changeHeaders(h, f)
+		}
+		if w.x.endConn {
+			h.Set("Connection", "close")
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts.
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.x.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.x.sent += int64(n)
+	return n, err
+}
+
+// Hijack gives the connection away, for an upgrade.
+func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.x.status = http.StatusSwitchingProtocols
+	w.x.upgraded = true
+	return w.hijacked(c), rw, nil
+}

@@ -1,0 +1,128 @@
+package ingress
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// certificates returns the certificates that the objects name, and notes which hosts
+// have TLS: those that an object names in spec.tls, whether its Secret is any good or
+// not, as what was to be encrypted is not served in the clear for a slip.
+func (c *compiler) certificates(objects []*object) []Certificate {
+	secrets := map[types.NamespacedName]*corev1.Secret{}
+	for _, s := range c.in.Secrets {
+		secrets[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = s
+	}
+	shown := map[Hostname]*object{} // who decides what is shown for a host
+	by := map[Hostname]types.NamespacedName{}
+	hosts := map[types.NamespacedName]map[Hostname]bool{}
+	for _, o := range objects {
+		for i := range o.Spec.TLS {
+			field := fmt.Sprintf("spec.tls[%d]", i)
+			name, names := c.entry(o, i, secrets)
+			for _, host := range names {
+				if first := shown[host]; first != nil && by[host] != name {
+					c.warn(o, field, "host %s has the certificate of Secret %s by %s, which is older: this one is not shown", host, by[host], first.ref())
+					continue
+				}
+				shown[host], by[host] = o, name
+				if hosts[name] == nil {
+					hosts[name] = map[Hostname]bool{}
+				}
+				hosts[name][host] = true
+			}
+		}
+	}
+	var out []Certificate
+	for _, name := range slices.SortedFunc(maps.Keys(hosts), compareNames) {
+		s := secrets[name]
+		out = append(out, Certificate{
+			Secret: name, Hosts: sortedHosts(hosts[name]),
+			Cert: s.Data[corev1.TLSCertKey], Key: s.Data[corev1.TLSPrivateKeyKey],
+		})
+	}
+	return out
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// entry reads one entry of spec.tls: its Secret and the names to show it for; none when
+// there is no good Secret.
+func (c *compiler) entry(o *object, i int, secrets map[types.NamespacedName]*corev1.Secret) (types.NamespacedName, []Hostname) {
+	entry, field := &o.Spec.TLS[i], fmt.Sprintf("spec.tls[%d]", i)
+	named := c.tlsHosts(o, entry.Hosts, field)
+	name := types.NamespacedName{Namespace: o.Namespace, Name: entry.SecretName}
+	if entry.SecretName == "" {
+		return name, nil
+	}
+	secret := secrets[name]
+	if secret == nil {
+		c.warn(o, field+".secretName", "there is no Secret %s: clients of the hosts are shown the proxy's own certificate until there is", name)
+		return name, nil
+	}
+	cert := secret.Data[corev1.TLSCertKey]
+	if err := CheckPair(cert, secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		c.report(o, field+".secretName", "Secret %s: %v; clients of the hosts are shown the proxy's own certificate", name, err)
+		return name, nil
+	}
+	covered, err := CertificateHosts(cert)
+	if err != nil {
+		c.report(o, field+".secretName", "Secret %s: %v", name, err)
+		return name, nil
+	}
+	if len(entry.Hosts) == 0 {
+		return name, covered
+	}
+	for _, host := range named {
+		if !slices.ContainsFunc(covered, func(h Hostname) bool { return h == host || h.Covers(host.Name) }) {
+			c.warn(o, field+".secretName", "the certificate of Secret %s does not name %s: clients will refuse it", name, host)
+		}
+	}
+	return name, named
+}
+
+// tlsHosts reads the hosts of an entry of spec.tls and notes that they have TLS. Without hosts
+// the entry is for those of all rules of the object.
+func (c *compiler) tlsHosts(o *object, texts []string, field string) []Hostname {
+	field += ".hosts"
+	if len(texts) == 0 {
+		for i := range o.Spec.Rules {
+			texts = append(texts, o.Spec.Rules[i].Host)
+		}
+	}
+	var out []Hostname
+	for _, text := range texts {
+		host, ok := parseHost(text)
+		if !ok {
+			c.report(o, field, "%q is no host: write a name such as a.example, or *.example for one label", text)
+			continue
+		}
+		c.secure[host] = host.Name != ""
+		out = append(out, host)
+	}
+	return out
+}
+
+// isSecure says whether a host has TLS. A rule for every host has it where its own
+// object has spec.tls without hosts.
+func (c *compiler) isSecure(host Hostname, o *object) bool {
+	if host.Name == "" {
+		return slices.ContainsFunc(o.Spec.TLS, func(t networkingv1.IngressTLS) bool { return len(t.Hosts) == 0 })
+	}
+	return c.secure[host] || c.secure[wildcardOf(host.Name)]
+}
+
+// wildcardOf returns the wildcard that covers a name: "*.example" of "a.example".
+func wildcardOf(name string) Hostname {
+	_, rest, _ := strings.Cut(name, ".")
+	return Hostname{Name: "*." + rest}
+}
