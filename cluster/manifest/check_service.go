@@ -29,7 +29,7 @@ func checkService(s *corev1.Service) field.ErrorList {
 		checkExternalIPs(spec.ExternalIPs, path.Child("externalIPs")),
 		checkLoadBalancer(s, path),
 		checkTrafficPolicies(spec, path),
-		checkIngress(s.Status.LoadBalancer.Ingress, field.NewPath("status", "loadBalancer", "ingress")),
+		checkBalancers(s.Status.LoadBalancer.Ingress, field.NewPath("status", "loadBalancer", "ingress")),
 	)
 }
 
@@ -273,9 +273,9 @@ func checkTrafficPolicies(spec *corev1.ServiceSpec, path *field.Path) (errs fiel
 	return errs
 }
 
-// checkIngress validates the load-balancer addresses, which an API server would
+// checkBalancers validates the load-balancer addresses, which an API server would
 // take from its status endpoint only; in a manifest they are as good as spec.
-func checkIngress(ingress []corev1.LoadBalancerIngress, path *field.Path) (errs field.ErrorList) {
+func checkBalancers(ingress []corev1.LoadBalancerIngress, path *field.Path) (errs field.ErrorList) {
 	for i, in := range ingress {
 		at := path.Index(i)
 		if in.IP != "" {

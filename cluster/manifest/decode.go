@@ -57,11 +57,22 @@ func (d decoder) object(r raw) (*item, []cluster.Problem) {
 	}
 	it := &item{r, obj, cluster.MakeRef(cluster.Kind(r.kind), obj.GetNamespace(), obj.GetName())}
 	rules.settle(obj)
-	if problems := it.refusals(rules.check(obj)); len(problems) > 0 {
+	if problems := append(r.unstated(rules.stated), it.refusals(rules.check(obj))...); len(problems) > 0 {
 		return nil, problems
 	}
 	it.noteApplied()
 	return it, nil
+}
+
+// unstated says which of the fields that must be written are not, where what they
+// are part of is.
+func (r raw) unstated(fields []string) (out []cluster.Problem) {
+	for _, f := range fields {
+		for _, path := range r.root.lacks(f, "") {
+			out = append(out, r.problem(path, field.Required(nil, "write it even where it is empty or 0").ErrorBody()))
+		}
+	}
+	return out
 }
 
 func (d decoder) decode(r raw, gvk schema.GroupVersionKind, into object) []cluster.Problem {

@@ -80,6 +80,7 @@ func Load(ctx context.Context, opts Options) (Result, error) {
 		}
 		l.file(f)
 	}
+	l.classes()
 	l.services(allocator{makeAddresses(opts.ServiceCIDRs), nodePorts{}, opts.Earlier})
 	return l.result(), nil
 }
@@ -119,6 +120,7 @@ func (l *loader) add(it *item) {
 	}
 	l.items[it.ref] = it
 	l.problems = append(l.problems, l.support.warnings(it)...)
+	l.problems = append(l.problems, it.strangers()...)
 }
 
 // services allocates for the Services and drops those that are refused.

@@ -28,7 +28,7 @@ func (r raw) named() cluster.Ref {
 	if whole := r.kind + ns + meta.textOf("name"); strconv.Quote(whole) != `"`+whole+`"` {
 		return cluster.Ref{} // a newline would forge a line of output
 	}
-	if kind := cluster.Kind(r.kind); ns == "" && kind != cluster.Node && kind != cluster.Namespace {
+	if rules, ours := rulesOf(cluster.Kind(r.kind)); ns == "" && (rules.namespaced || !ours) {
 		ns = defaultNamespace
 	}
 	return cluster.MakeRef(cluster.Kind(r.kind), ns, meta.textOf("name"))

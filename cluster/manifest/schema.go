@@ -156,7 +156,7 @@ func (c *schemaCheck) scalar(t *tree, want reflect.Type, path string, at place) 
 		c.is(t, stringValue, path, at, wanted)
 	case reflect.Bool:
 		c.is(t, boolValue, path, at, "true or false")
-	case reflect.Int32, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint16:
 		c.integer(t, want, path, at)
 	}
 }
@@ -165,8 +165,14 @@ func (c *schemaCheck) integer(t *tree, want reflect.Type, path string, at place)
 	if !c.is(t, intValue, path, at, "an integer") {
 		return
 	}
-	if _, err := strconv.ParseInt(t.text, 10, want.Bits()); err != nil {
-		c.fault(t.at, path, "%s is out of range: want an integer of at most %d", t.text, int64(math.MaxInt64)>>(64-want.Bits()))
+	_, err := strconv.ParseInt(t.text, 10, want.Bits())
+	most := int64(math.MaxInt64) >> (64 - want.Bits())
+	if want.Kind() == reflect.Uint16 {
+		_, err = strconv.ParseUint(t.text, 10, 16)
+		most = math.MaxUint16
+	}
+	if err != nil {
+		c.fault(t.at, path, "%s is out of range: want an integer of at most %d", t.text, most)
 	}
 }
 

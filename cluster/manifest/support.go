@@ -79,7 +79,8 @@ func makesPods(kind cluster.Kind) bool {
 
 func supportedKinds() []cluster.Kind {
 	return []cluster.Kind{cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Deployment, cluster.ReplicaSet, cluster.StatefulSet,
-		cluster.DaemonSet, cluster.ConfigMap, cluster.Secret, cluster.Node, cluster.Namespace}
+		cluster.DaemonSet, cluster.ConfigMap, cluster.Secret, cluster.Ingress, cluster.IngressClass, cluster.GatewayClass, cluster.Gateway,
+		cluster.HTTPRoute, cluster.ReferenceGrant, cluster.Node, cluster.Namespace}
 }
 
 // ofInit is the row of an init container for a row of a container: the same. Other
@@ -195,8 +196,20 @@ func SupportDocument() string {
 	section("All objects", "")
 	for _, kind := range supportedKinds() {
 		section(string(kind), kind)
+		if kind == cluster.Ingress {
+			writeAnnotations(&b)
+		}
 	}
 	return b.String()
+}
+
+// writeAnnotations writes the table of the annotations of an Ingress.
+func writeAnnotations(b *strings.Builder) {
+	fmt.Fprintf(b, "\nAnnotations of an Ingress that begin with `%s`, those of ingress-nginx: these are honoured, any other gets a warning.\n", annotationPrefix)
+	b.WriteString("\n| annotation | note |\n|---|---|\n")
+	for _, a := range annotationSupport() {
+		fmt.Fprintf(b, "| `%s` | %s |\n", a.name, a.note)
+	}
 }
 
 const supportIntroduction = `# Which fields do what

@@ -5,7 +5,7 @@ func podSupport() []entry {
 	return []entry{
 		{path: "spec.nodeName", standing: honoured},
 		{path: "spec.hostname", standing: honoured},
-		{path: "spec.subdomain", standing: honoured, note: "in `/etc/hosts`; in DNS with cluster DNS"},
+		{path: "spec.subdomain", standing: honoured, note: "in `/etc/hosts`, and in the cluster's DNS where a headless Service has that name"},
 		{path: "spec.hostnameOverride", standing: later},
 		{path: "spec.setHostnameAsFQDN", standing: honoured, note: "names longer than the kernel's 64 bytes are not set"},
 		{path: "spec.hostAliases", standing: honoured},

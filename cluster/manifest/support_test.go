@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/toyproxy/toyproxy/cluster"
 )
@@ -26,6 +28,8 @@ func TestSupportCoversTheAPI(t *testing.T) {
 		cluster.Service: corev1.Service{}, cluster.EndpointSlice: discoveryv1.EndpointSlice{}, cluster.Pod: corev1.Pod{},
 		cluster.Node: corev1.Node{}, cluster.Namespace: corev1.Namespace{}, cluster.ConfigMap: corev1.ConfigMap{}, cluster.Secret: corev1.Secret{},
 		cluster.Deployment: appsv1.Deployment{}, cluster.ReplicaSet: appsv1.ReplicaSet{}, cluster.StatefulSet: appsv1.StatefulSet{}, cluster.DaemonSet: appsv1.DaemonSet{},
+		cluster.Ingress: networkingv1.Ingress{}, cluster.IngressClass: networkingv1.IngressClass{}, cluster.GatewayClass: gatewayv1.GatewayClass{},
+		cluster.Gateway: gatewayv1.Gateway{}, cluster.HTTPRoute: gatewayv1.HTTPRoute{}, cluster.ReferenceGrant: gatewayv1.ReferenceGrant{},
 	} {
 		for _, path := range uncovered(reflect.TypeOf(obj), s[kind], "") {
 			t.Errorf("%s: field %s has no entry in the support table", kind, path)
@@ -58,6 +62,9 @@ func TestSupportTableIsReal(t *testing.T) {
 		cluster.ConfigMap: reflect.TypeFor[corev1.ConfigMap](), cluster.Secret: reflect.TypeFor[corev1.Secret](),
 		cluster.Deployment: reflect.TypeFor[appsv1.Deployment](), cluster.ReplicaSet: reflect.TypeFor[appsv1.ReplicaSet](),
 		cluster.StatefulSet: reflect.TypeFor[appsv1.StatefulSet](), cluster.DaemonSet: reflect.TypeFor[appsv1.DaemonSet](),
+		cluster.Ingress: reflect.TypeFor[networkingv1.Ingress](), cluster.IngressClass: reflect.TypeFor[networkingv1.IngressClass](),
+		cluster.GatewayClass: reflect.TypeFor[gatewayv1.GatewayClass](), cluster.Gateway: reflect.TypeFor[gatewayv1.Gateway](),
+		cluster.HTTPRoute: reflect.TypeFor[gatewayv1.HTTPRoute](), cluster.ReferenceGrant: reflect.TypeFor[gatewayv1.ReferenceGrant](),
 	}
 	seen := map[string]bool{}
 	for _, e := range supportTable() {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/toyproxy/toyproxy/cluster"
@@ -124,4 +125,28 @@ func nextStep(path string) (step, rest string) {
 		return path, ""
 	}
 	return path[:end], strings.TrimPrefix(path[end:], ".")
+}
+
+// lacks returns the paths of the mappings' fields that are not there, for a path
+// such as spec.from[].group, with its indices. What the last field would be part
+// of may be missing.
+func (t *tree) lacks(path, at string) (missing []string) {
+	name, rest, more := strings.Cut(path, ".")
+	name, each := strings.CutSuffix(name, "[]")
+	if t.kind != mappingValue {
+		return nil
+	}
+	v, at := t.get(name), join(at, name)
+	switch {
+	case v == nil && !more:
+		return []string{at}
+	case v == nil || !more:
+		return nil
+	case !each:
+		return v.lacks(rest, at)
+	}
+	for i := range v.items {
+		missing = append(missing, v.items[i].lacks(rest, at+"["+strconv.Itoa(i)+"]")...)
+	}
+	return missing
 }
