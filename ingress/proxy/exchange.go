@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/toyproxy/toyproxy/ingress"
@@ -36,8 +37,10 @@ type exchange struct {
 	// reason says in the log why there is no answer of an endpoint.
 	reason string
 	// endConn: the connection may not be used again.
-	endConn  bool
-	upgraded bool
+	endConn bool
+	// bodyDue is until when the next bytes of the request's body have to come, in
+	// nanoseconds since 1970; 0 when they need not.
+	bodyDue atomic.Int64
 }
 
 type exchangeKey struct{}
@@ -77,8 +80,13 @@ type recorder struct {
 	x *exchange
 	// filters change the head of the answer.
 	filters []ingress.Filter
-	// hijacked is called when the connection is taken over.
-	hijacked func(net.Conn) net.Conn
+	// accept is what the client likes to read.
+	accept string
+	// atUpgrade is called when the connection is taken over; hijacked wraps it.
+	atUpgrade func()
+	hijacked  func(net.Conn) net.Conn
+	// cookie is the name of that of affinity, empty for none.
+	cookie string
 }
 
 // Unwrap is for http.ResponseController.
@@ -92,6 +100,7 @@ func (w *recorder) WriteHeader(status int) {
 		for _, f := range w.filters {
 			changeHeaders(h, f)
 		}
+		w.setCookie()
 		if w.x.endConn {
 			h.Set("Connection", "close")
 		}
@@ -116,6 +125,8 @@ func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.x.status = http.StatusSwitchingProtocols
-	w.x.upgraded = true
+	if w.atUpgrade != nil {
+		w.atUpgrade()
+	}
 	return w.hijacked(c), rw, nil
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -74,6 +75,29 @@ func (c *changed) add(f *ingress.Filter, m ingress.Match, path ingress.Path) err
 		}
 	}
 	return nil
+}
+
+// url is that of the request to an endpoint, whose address is not known yet.
+func (c *changed) url() *url.URL {
+	text, err := url.PathUnescape(c.path)
+	if err != nil {
+		text = c.path
+	}
+	return &url.URL{Scheme: "http", Path: text, RawPath: c.path, RawQuery: c.query}
+}
+
+// rewrite changes the head of the request to an endpoint.
+func (c *changed) rewrite(out *http.Request) {
+	if c.host != "" {
+		out.Host = c.host
+	}
+	for _, f := range c.headers {
+		changeHeaders(out.Header, f)
+		if host := out.Header.Get("Host"); host != "" {
+			out.Host = host
+			out.Header.Del("Host")
+		}
+	}
 }
 
 func joinQueries(first, second string) string {

@@ -87,6 +87,19 @@ type connKey struct{}
 type conn struct {
 	port uint16
 	tls  bool
+	// guard is nil for HTTP/2 within TLS.
+	guard *guard
+}
+
+// describe tells what a connection is.
+func describe(c net.Conn, port uint16) conn {
+	switch c := c.(type) {
+	case *guard:
+		return conn{port: port, guard: c}
+	case *tlsGuard:
+		return conn{port: port, tls: true, guard: &c.guard}
+	}
+	return conn{port: port, tls: true}
 }
 
 // newPort begins to serve.
@@ -107,8 +120,7 @@ func (p *Proxy) newPort(number uint16, ln net.Listener) *port {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250, SendPingTimeout: p.opts.IdleTimeout},
 		ErrorLog:          p.serverLog(),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			_, plain := c.(*guard)
-			return context.WithValue(ctx, connKey{}, conn{port: number, tls: !plain})
+			return context.WithValue(ctx, connKey{}, describe(c, number))
 		},
 	}
 	go out.accept(open)

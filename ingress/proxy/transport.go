@@ -170,6 +170,8 @@ type watchdog struct {
 	whole   *time.Timer
 	// last is when the timer was last set anew, in nanoseconds.
 	last atomic.Int64
+	// forgiven: silence does not matter any more.
+	forgiven atomic.Bool
 }
 
 func watch(ctx context.Context, silence, whole time.Duration) *watchdog {
@@ -177,7 +179,11 @@ func watch(ctx context.Context, silence, whole time.Duration) *watchdog {
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	if silence > 0 {
 		w.last.Store(time.Now().UnixNano())
-		w.quiet = time.AfterFunc(silence, func() { w.cancel(errSilent) })
+		w.quiet = time.AfterFunc(silence, func() {
+			if !w.forgiven.Load() {
+				w.cancel(errSilent)
+			}
+		})
 	}
 	if whole > 0 {
 		w.whole = time.AfterFunc(whole, func() { w.cancel(errTryTimeout) })
@@ -187,7 +193,7 @@ func watch(ctx context.Context, silence, whole time.Duration) *watchdog {
 
 // heard sets the timer anew, at most as often as makes a difference.
 func (w *watchdog) heard() {
-	if w.quiet == nil {
+	if w.quiet == nil || w.forgiven.Load() {
 		return
 	}
 	now := time.Now().UnixNano()
@@ -200,8 +206,8 @@ func (w *watchdog) heard() {
 // forgive leaves only a bound that a route sets.
 func (w *watchdog) forgive(silence time.Duration) {
 	if w.quiet != nil && silence == 0 {
+		w.forgiven.Store(true)
 		w.quiet.Stop()
-		w.quiet = nil
 	}
 	if w.whole != nil {
 		w.whole.Stop()

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/toyproxy/toyproxy/ingress"
+)
+
+// errSlowBody says that a client stopped sending in the middle of a body.
+var errSlowBody = errors.New("the client sent nothing for too long")
+
+// clientBody is the body of a request over HTTP/1. It bounds the wait for its next bytes.
+type clientBody struct {
+	io.ReadCloser
+	x       *exchange
+	control *http.ResponseController
+	limit   time.Duration
+	set     time.Time
+}
+
+// Read waits no longer than the limit.
+func (b *clientBody) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(b.set) > b.limit/16 {
+		b.set = now
+		b.x.bodyDue.Store(now.Add(b.limit).UnixNano())
+		_ = b.control.SetReadDeadline(now.Add(b.limit))
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		// net/http reads on, to notice a client that leaves.
+		b.x.bodyDue.Store(0)
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// bodyFault returns what was wrong with the body that the client sent. A context that
+// has ended does not tell: net/http ends it when the client's connection fails.
+func (x *exchange) bodyFault(now time.Time) error {
+	if g := x.conn.guard; g != nil {
+		if refused := g.refused.Load(); refused != nil {
+			return refused
+		}
+	}
+	if due := x.bodyDue.Load(); due != 0 && now.UnixNano() >= due {
+		return errSlowBody
+	}
+	return nil
+}
+
+// limitTime bounds a whole exchange. The returned function ends the bound.
+func (p *Proxy) limitTime(ctx context.Context, s ingress.Settings) (context.Context, func()) {
+	limit := p.opts.RequestTimeout
+	if s.RequestTimeout > 0 {
+		limit = s.RequestTimeout
+	}
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(limit, func() { cancel(errRequestLimit) })
+	return ctx, func() { timer.Stop() }
+}
+
+// buffers are those that bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if buf, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return buf[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buf []byte) { b.pool.Put((*[bufferSize]byte)(buf)) }
+
+// upgrades are the connections that were taken over from net/http.
+type upgrades struct {
+	mu    sync.Mutex
+	open  map[*upgraded]bool
+	gone  sync.WaitGroup
+	gauge gauge
+}
+
+// upgraded is one of them.
+type upgraded struct {
+	net.Conn
+	of   *upgrades
+	once sync.Once
+}
+
+func (u *upgrades) add(c net.Conn) net.Conn {
+	out := &upgraded{Conn: c, of: u}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.open == nil {
+		u.open = map[*upgraded]bool{}
+	}
+	u.open[out] = true
+	u.gone.Add(1)
+	u.gauge.Inc()
+	return out
+}
+
+// Close ends it.
+func (c *upgraded) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() {
+		c.of.mu.Lock()
+		delete(c.of.open, c)
+		c.of.mu.Unlock()
+		c.of.gauge.Dec()
+		c.of.gone.Done()
+	})
+	return err
+}
+
+// CloseWrite passes on that the endpoint has nothing more to send.
+func (c *upgraded) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
+// drain waits until all have ended, and ends those that are left when time is up.
+func (u *upgrades) drain(limit time.Duration) {
+	done := make(chan struct{})
+	go func() { u.gone.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+		u.mu.Lock()
+		for c := range u.open {
+			_ = c.Conn.Close()
+		}
+		u.mu.Unlock()
+		<-done
+	}
+}
