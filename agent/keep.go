@@ -47,14 +47,23 @@ func KeepGoodOf(in Input, kept cluster.Objects, made func(*corev1.Pod) bool, fil
 	in.Objects.Secrets = rescue(&k, cluster.Secret, in.Objects.Secrets, kept.Secrets)
 	in.Objects.Nodes = rescue(&k, cluster.Node, in.Objects.Nodes, kept.Nodes)
 	in.Objects.Namespaces = rescue(&k, cluster.Namespace, in.Objects.Namespaces, kept.Namespaces)
-	in.Objects.ConfigMaps = rescue(&k, cluster.ConfigMap, in.Objects.ConfigMaps, kept.ConfigMaps)
-	in.Objects.Secrets = rescue(&k, cluster.Secret, in.Objects.Secrets, kept.Secrets)
 	in.Objects.Deployments = rescue(&k, cluster.Deployment, in.Objects.Deployments, kept.Deployments)
 	in.Objects.ReplicaSets = rescue(&k, cluster.ReplicaSet, in.Objects.ReplicaSets, kept.ReplicaSets)
 	in.Objects.StatefulSets = rescue(&k, cluster.StatefulSet, in.Objects.StatefulSets, kept.StatefulSets)
 	in.Objects.DaemonSets = rescue(&k, cluster.DaemonSet, in.Objects.DaemonSets, kept.DaemonSets)
+	rescueDoors(&k, &in.Objects, kept)
 	in.Problems = append(slices.Clone(in.Problems), k.problems...)
 	return in
+}
+
+// rescueDoors does it for the kinds of Ingress and of the Gateway API.
+func rescueDoors(k *keeper, now *cluster.Objects, kept cluster.Objects) {
+	now.Ingresses = rescue(k, cluster.Ingress, now.Ingresses, kept.Ingresses)
+	now.IngressClasses = rescue(k, cluster.IngressClass, now.IngressClasses, kept.IngressClasses)
+	now.GatewayClasses = rescue(k, cluster.GatewayClass, now.GatewayClasses, kept.GatewayClasses)
+	now.Gateways = rescue(k, cluster.Gateway, now.Gateways, kept.Gateways)
+	now.HTTPRoutes = rescue(k, cluster.HTTPRoute, now.HTTPRoutes, kept.HTTPRoutes)
+	now.ReferenceGrants = rescue(k, cluster.ReferenceGrant, now.ReferenceGrants, kept.ReferenceGrants)
 }
 
 // asWanted takes off Pods what the node itself has added.

@@ -31,6 +31,8 @@ func (l Live) WriteEvents(events []cluster.Event, isLocal func(*corev1.Pod) bool
 			errs = append(errs, follow(l.workloads.Secrets, e, now))
 		case cluster.Pod:
 			errs = append(errs, l.followRemote(e, isLocal, now))
+		default:
+			errs = append(errs, l.doors.follow(e, now))
 		}
 	}
 	return errors.Join(errs...)

@@ -23,6 +23,7 @@ type Live struct {
 	pods       Dir[*corev1.Pod]
 	remote     Dir[*corev1.Pod]
 	workloads  Workloads
+	doors      Doors
 }
 
 // OpenLive returns the live objects below a state directory.
@@ -35,6 +36,7 @@ func OpenLive(stateDir string) Live {
 		pods:       OpenPods(stateDir),
 		remote:     Open(stateDir, "remote-pods", func() *corev1.Pod { return &corev1.Pod{} }),
 		workloads:  OpenWorkloads(stateDir),
+		doors:      OpenDoors(stateDir),
 	}
 }
 
@@ -46,9 +48,13 @@ func OpenPods(stateDir string) Dir[*corev1.Pod] {
 // Read returns what is there. Damaged files are named in the error; the
 // objects are good all the same.
 func (l Live) Read() (cluster.Objects, error) {
-	var errs [7]error
+	var errs [8]error
 	o, err := l.workloads.Read()
 	errs[6] = err
+	doors, err := l.doors.Read()
+	errs[7] = err
+	o.Ingresses, o.IngressClasses = doors.Ingresses, doors.IngressClasses
+	o.GatewayClasses, o.Gateways, o.HTTPRoutes, o.ReferenceGrants = doors.GatewayClasses, doors.Gateways, doors.HTTPRoutes, doors.ReferenceGrants
 	o.Services, errs[0] = l.services.List()
 	o.EndpointSlices, errs[1] = l.slices.List()
 	o.Nodes, errs[2] = l.nodes.List()
@@ -72,7 +78,7 @@ func (l Live) Made() map[types.NamespacedName]bool {
 
 // Write makes the kept objects equal to these, but for the Pods that the node
 // runs itself (isLocal). Objects without a creation time keep the one of
-// before, or get the time given.
+// before, or get the time given. The status of Doors stays.
 func (l Live) Write(o cluster.Objects, isLocal func(*corev1.Pod) bool, now time.Time) error {
 	var remote []*corev1.Pod
 	for _, p := range o.Pods {
@@ -87,7 +93,8 @@ func (l Live) Write(o cluster.Objects, isLocal func(*corev1.Pod) bool, now time.
 		l.namespaces.Replace(dated(l.namespaces, o.Namespaces, now)),
 		l.remote.Replace(dated(l.remote, remote, now)),
 		l.workloads.ConfigMaps.Replace(dated(l.workloads.ConfigMaps, o.ConfigMaps, now)),
-		l.workloads.Secrets.Replace(dated(l.workloads.Secrets, o.Secrets, now)))
+		l.workloads.Secrets.Replace(dated(l.workloads.Secrets, o.Secrets, now)),
+		l.doors.write(o, now))
 }
 
 // dated gives objects without a creation time one, on copies: now, or the next

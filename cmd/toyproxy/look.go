@@ -57,7 +57,7 @@ func readLook(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) (look, error)
 // changeDirs are the directories in which a node's live objects change.
 func changeDirs(stateDir string) []string {
 	dirs := []string{stateDir}
-	for _, name := range append(state.WorkloadDirs(), "services", "endpointslices", "nodes", "namespaces", "pods", "remote-pods") {
+	for _, name := range slices.Concat(state.WorkloadDirs(), state.DoorDirs(), []string{"services", "endpointslices", "nodes", "namespaces", "pods", state.RemotePods}) {
 		dirs = append(dirs, filepath.Join(stateDir, name))
 	}
 	return dirs

@@ -388,7 +388,7 @@ func forgetState(sc scope) error {
 		return os.RemoveAll(sc.rulesDir())
 	}
 	errs = append(errs, state.ForgetLast(sc.stateDir), state.ForgetProblems(sc.stateDir), os.RemoveAll(sc.flowsJournal()))
-	kept := append(state.WorkloadDirs(), "pod-rules", "services", "endpointslices", "nodes", "namespaces", "remote-pods")
+	kept := slices.Concat(state.WorkloadDirs(), state.DoorDirs(), []string{"pod-rules", "dns", "services", "endpointslices", "nodes", "namespaces", state.RemotePods})
 	for _, dir := range kept {
 		errs = append(errs, os.RemoveAll(filepath.Join(sc.stateDir, dir)))
 	}
