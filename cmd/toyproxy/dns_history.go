@@ -51,7 +51,7 @@ func dnsHistoryCommand() *cobra.Command {
 
 func (f *historyFlags) run(cmd *cobra.Command) error {
 	file := filepath.Join(f.nf.scope().stateDir, dns.HistoryFile)
-	entries, err := readHistory(file)
+	entries, err := readDNSHistory(file)
 	if errors.Is(err, fs.ErrNotExist) && !f.watch {
 		return errors.New("no cluster DNS server has served this node: examples/dns.yaml runs one as a Pod")
 	}
@@ -79,7 +79,7 @@ func (f *historyFlags) follow(cmd *cobra.Command, file string, seen []dns.Entry)
 		}
 	}})
 	for {
-		entries, err := readHistory(file)
+		entries, err := readDNSHistory(file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -155,9 +155,9 @@ func historyText(e dns.Entry) string {
 	return b.String()
 }
 
-// readHistory reads a history. A line that is no entry is one that a server died
+// readDNSHistory reads a history. A line that is no entry is one that a server died
 // over, and is left out.
-func readHistory(file string) ([]dns.Entry, error) {
+func readDNSHistory(file string) ([]dns.Entry, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("history of cluster DNS: %w", err)
