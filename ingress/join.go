@@ -8,7 +8,7 @@ import (
 // Join returns one Config that serves all of them, each as if it were alone: where
 // several have a route for a request, that with the more specific host has it, then
 // that with the more specific path, then the Config named first. A port that speaks TLS
-// in one of them only is that of the Config named first; JoinProblems says so.
+// in some of them only is as in the first that has it: see Conflicts.
 func Join(configs ...Config) Config {
 	var out Config
 	groups := 0
@@ -42,4 +42,18 @@ func (c *Config) port(number uint16, tls bool) *Port {
 		c.Ports = append(c.Ports, Port{Number: number, TLS: tls})
 	}
 	return &c.Ports[i]
+}
+
+// Conflicts returns the ports of a Config that Join leaves out, because another
+// before it speaks TLS there and this one does not, or the other way round.
+func Conflicts(before, c Config) []Port {
+	var out []Port
+	for _, port := range c.Ports {
+		for _, taken := range before.Ports {
+			if taken.Number == port.Number && taken.TLS != port.TLS {
+				out = append(out, port)
+			}
+		}
+	}
+	return out
 }
