@@ -151,7 +151,7 @@ func (a raiseRoute) refused(errno syscall.Errno) (request, error) {
 // dropRoute makes it no longer local.
 type dropRoute struct {
 	addr     netip.Addr
-	priority int
+	priority uint32
 	table    uint32
 }
 
@@ -175,7 +175,7 @@ func gone(object string, errno syscall.Errno) error {
 
 // putServer adds a virtual server, or edits the one that exists.
 type putServer struct {
-	server virtualServer
+	server *virtualServer
 	exists bool
 }
 
@@ -186,7 +186,7 @@ func (a putServer) encode(k *kernel, e *encoder) {
 	if a.exists {
 		command = setServiceCommand
 	}
-	e.server(k.family, command, a.server)
+	e.server(k.family, command, *a.server)
 }
 
 func (a putServer) refused(errno syscall.Errno) (request, error) {

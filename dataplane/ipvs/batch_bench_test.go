@@ -61,14 +61,14 @@ func batchRead(b testing.TB) int {
 		b.Fatal(err)
 	}
 	defer k.close()
-	list, err := k.listServers(context.Background())
+	list, err := k.listServers(context.Background(), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
 	n := len(list)
+	var real []realServer
 	for _, v := range list {
-		real, err := k.readReal(context.Background(), v)
-		if err != nil {
+		if real, err = k.readReal(context.Background(), v.serverID, real); err != nil {
 			b.Fatal(err)
 		}
 		n += len(real)
@@ -112,7 +112,7 @@ func mobyWrite(b testing.TB, servers []virtualServer) {
 			b.Fatal(err)
 		}
 		for _, r := range v.real {
-			d := &ipvs.Destination{Address: r.addr.Addr().AsSlice(), Port: r.addr.Port(), Weight: int(r.weight)}
+			d := &ipvs.Destination{Address: r.addr.addrPort().Addr().AsSlice(), Port: r.addr.port, Weight: int(r.weight)}
 			if err := h.NewDestination(s, d); err != nil {
 				b.Fatal(err)
 			}

@@ -87,9 +87,9 @@ func (c *change) tally() {
 func (c *change) beyond() string {
 	m := c.memory
 	for k, changed := range c.counts {
-		size := len(m.counts[k])
+		size := m.asked[k]
 		for e, by := range changed {
-			switch old := m.counts[k][e]; {
+			switch old := m.count(setKind(k), e); {
 			case old+by < 0:
 				return fmt.Sprintf("entry %s of set %s was not known", e, setID{setKind(k), m.family})
 			case old == 0 && by > 0:
@@ -100,7 +100,7 @@ func (c *change) beyond() string {
 		}
 		id, held := setID{setKind(k), m.family}, m.have.sets[k]
 		switch kind := setKind(k); {
-		case (size == 0) != (len(m.counts[k]) == 0) && (!kind.traits().always || kind == addresses && len(c.table.node.ServiceRanges) == 0):
+		case (size == 0) != (m.asked[k] == 0) && (!kind.traits().always || kind == addresses && len(c.table.node.ServiceRanges) == 0):
 			return "set " + id.String() + " comes or goes"
 		case size > 0 && (held == nil || size > int(held.capacity)):
 			return "set " + id.String() + " is too small"
@@ -108,7 +108,7 @@ func (c *change) beyond() string {
 	}
 	for e, by := range c.counts[ports] {
 		// A NodePort stands for addresses that another frontend may have for itself.
-		if old := m.counts[ports][e]; max(old, old+by) > 1 {
+		if old := m.count(ports, e); max(old, old+by) > 1 {
 			return "who serves " + e.key().String() + " depends on other Services"
 		}
 	}
@@ -118,7 +118,7 @@ func (c *change) beyond() string {
 // lastMark reports whether a virtual server for a mark that only drained goes,
 // where no frontend gives a mark: the set of marks goes with it.
 func (c *change) lastMark() bool {
-	if len(c.memory.counts[marks]) > 0 {
+	if c.memory.asked[marks] > 0 {
 		return false
 	}
 	for e := range c.have.entries(marks) {
@@ -154,9 +154,9 @@ func (c *change) cut() {
 	m := c.memory
 	c.table.partial = m.wanted
 	c.have = observed{family: m.family, whole: &m.have, local: m.have.local, source: m.have.source,
-		routes: map[netip.Addr]heldRoute{}, inbound: map[netip.Addr]heldRoute{}, servers: map[serverID]virtualServer{}}
+		routes: map[netip.Addr]heldRoute{}, inbound: map[netip.Addr]heldRoute{}, servers: map[serverID]*virtualServer{}}
 	for id := range m.leaving {
-		if id.mark != 0 && m.counts[marks][m.have.servers[id].owner()] == 0 {
+		if id.mark != 0 && m.count(marks, m.have.servers[id].owner()) == 0 {
 			c.counts[marks][m.have.servers[id].owner()] += 0 // its mark goes with it
 		}
 	}
@@ -188,7 +188,7 @@ func (c *change) cut() {
 		}
 		c.have.servers[id] = m.have.servers[id]
 		if v, ok := m.servers[id]; ok {
-			c.table.servers = append(c.table.servers, v)
+			c.table.servers = append(c.table.servers, *v)
 		}
 		c.table.known[id] = m.known[id]
 		if dialled := (serverID{Key: m.have.servers[id].dialled}); id.mark != 0 {
@@ -209,7 +209,7 @@ func (c *change) cutSet(k setKind) {
 		if _, ok := held.entries[e]; ok {
 			cut.entries[e] = struct{}{}
 		}
-		if _, asked := c.table.sets[k][e]; !asked && c.memory.counts[k][e]+by > 0 {
+		if _, asked := c.table.sets[k][e]; !asked && c.memory.count(k, e)+by > 0 {
 			c.table.sets[k][e] = "" // some other Service asks for it
 		}
 	}
@@ -228,12 +228,12 @@ func refresh(ctx context.Context, changes []*change) error {
 				}
 				defer k.close()
 			}
-			v := c.have.servers[id]
+			v := *c.have.servers[id]
 			var err error
-			if v.real, err = k.readReal(ctx, v); err != nil {
+			if v.real, err = k.readReal(ctx, id, nil); err != nil {
 				return err
 			}
-			c.have.servers[id] = v
+			c.have.servers[id] = &v
 		}
 	}
 	return nil
@@ -253,31 +253,20 @@ func (c *change) stale() []serverID {
 // commit brings the memory up to date, after the kernel.
 func (c *change) commit(used sources) {
 	m := c.memory
-	for _, t := range c.gone {
-		m.count(t, -1)
-	}
-	for _, t := range c.come {
-		m.count(t, 1)
-	}
+	m.replace(c.gone, c.come)
 	for id, v := range c.have.servers {
 		m.have.servers[id] = v // with the connections as they were read
 	}
 	m.have.obey(slices.Concat(c.first, c.last), used)
 	for k, changed := range c.counts {
-		if m.have.sets[k] == nil {
-			continue
-		}
-		for e := range changed {
-			if _, ok := c.want.sets[k][e]; ok {
-				m.have.sets[k].entries[e] = struct{}{}
-			} else {
-				delete(m.have.sets[k].entries, e)
-			}
+		for e, by := range changed {
+			_, held := c.want.sets[k][e]
+			m.set(setKind(k), e, held, m.count(setKind(k), e)+by)
 		}
 	}
 	ids := maps.Clone(c.servers)
 	for id := range c.have.servers {
 		ids[id] = true
 	}
-	m.index(slices.Collect(maps.Keys(ids)))
+	m.index(maps.Keys(ids))
 }

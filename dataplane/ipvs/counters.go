@@ -19,7 +19,12 @@ func (b *Backend) Counters(ctx context.Context) ([]dataplane.Counter, error) {
 		return nil, err
 	}
 	defer k.close()
-	list, err := k.listServers(ctx)
+	var list []countedServer
+	err = k.eachServer(ctx, func() { list = list[:0] }, func(body []byte) error {
+		c, err := decodeCounted(body)
+		list = append(list, c)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +40,7 @@ func (b *Backend) Counters(ctx context.Context) ([]dataplane.Counter, error) {
 }
 
 // count adds what virtual servers of ours have counted to the sums.
-func (o observed) count(list []virtualServer, sums map[dataplane.Key]dataplane.Counter) {
+func (o observed) count(list []countedServer, sums map[dataplane.Key]dataplane.Counter) {
 	marked := o.marked()
 	for _, v := range list {
 		if dataplane.FamilyOf(v.Addr) != o.family || !o.owns(v.serverID) {
@@ -70,6 +75,12 @@ func sortedCounters(sums map[dataplane.Key]dataplane.Counter) []dataplane.Counte
 	}
 	slices.SortFunc(out, func(a, b dataplane.Counter) int { return a.Key.Compare(b.Key) })
 	return out
+}
+
+// countedServer is a virtual server with what was counted at it.
+type countedServer struct {
+	serverID
+	counted
 }
 
 // counted are the kernel's numbers of one virtual server.

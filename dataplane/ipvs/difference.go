@@ -1,7 +1,6 @@
 package ipvs
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -23,7 +22,7 @@ type observed struct {
 	// local are addresses that are local by somebody else's doing.
 	local map[netip.Addr]bool
 	// servers are all virtual servers of the family, also those of others.
-	servers map[serverID]virtualServer
+	servers map[serverID]*virtualServer
 	// source is the address that local clients of a VIP should send from; not
 	// valid when the node has none.
 	source netip.Addr
@@ -50,48 +49,10 @@ type heldSet struct {
 // heldRoute is a local route of ours.
 type heldRoute struct {
 	source netip.Addr
+	// priority is the metric, which IPv6 needs to delete the route.
+	priority uint32
 	// loopback: its link is lo.
 	loopback bool
-	// priority is the metric, which IPv6 needs to delete the route.
-	priority int
-}
-
-// step is one change of one kernel object: what people are told, and what is
-// done. Steps are values until they are applied.
-type step struct {
-	// told is what people are told; nil if the action tells it.
-	told   *dataplane.Change
-	action action
-}
-
-// teller is an action that tells what it changes: where there are very many, a text
-// for each would take more room than all else.
-type teller interface{ tell() dataplane.Change }
-
-// change is what people are told.
-func (s step) change() dataplane.Change {
-	if s.told != nil {
-		return *s.told
-	}
-	return s.action.(teller).tell()
-}
-
-// action is one call, or a few, that change the kernel.
-type action interface {
-	do(context.Context, *kernel) error
-}
-
-// steps collects the changes of one phase.
-type steps []step
-
-func (s *steps) add(a action, c dataplane.Change) { *s = append(*s, step{&c, a}) }
-
-// addMissing adds what the kernel lacks, by an action that tells it.
-func (s *steps) addMissing(a interface {
-	action
-	teller
-}) {
-	*s = append(*s, step{action: a})
 }
 
 // owns reports whether a virtual server in the kernel is ours.
@@ -217,14 +178,19 @@ func (s *steps) ensureSet(id setID, want members, have observed) {
 
 // grow adds the entries that are missing in a set.
 func (s *steps) grow(id setID, want members, have map[entry]struct{}) {
-	for _, e := range slices.SortedFunc(maps.Keys(want), entry.compare) {
-		if _, ok := have[e]; ok {
-			continue
+	var missing []entry
+	for e := range want {
+		if _, ok := have[e]; !ok {
+			missing = append(missing, e)
 		}
-		s.add(setEntry{id, e, true}, dataplane.Change{Op: dataplane.Add, For: want[e],
-			Object: fmt.Sprintf("ipset %s entry %s", id, e), Reason: "entry missing",
-			Lines: []string{fmt.Sprintf("+ add %s %s", id, e)}})
 	}
+	slices.SortFunc(missing, entry.compare)
+	addEach(s, missing, func(e entry) step {
+		return step{setEntry{id, e, true}, func() dataplane.Change {
+			return dataplane.Change{Op: dataplane.Add, For: want[e], Object: fmt.Sprintf("ipset %s entry %s", id, e), Reason: "entry missing",
+				Lines: []string{fmt.Sprintf("+ add %s %s", id, e)}}
+		}}
+	})
 }
 
 // shrink removes the entries that nobody wants. One that only had another mark has
@@ -236,14 +202,19 @@ func (s *steps) shrink(id setID, want members, have map[entry]struct{}) {
 			places[e.place()] = true
 		}
 	}
-	for _, e := range slices.SortedFunc(maps.Keys(have), entry.compare) {
-		if _, ok := want[e]; ok || places[e.place()] {
-			continue
+	var unwanted []entry
+	for e := range have {
+		if _, ok := want[e]; !ok && !places[e.place()] {
+			unwanted = append(unwanted, e)
 		}
-		s.add(setEntry{id, e, false}, dataplane.Change{Op: dataplane.Remove,
-			Object: fmt.Sprintf("ipset %s entry %s", id, e), Reason: "entry not wanted",
-			Lines: []string{fmt.Sprintf("- add %s %s", id, e)}})
 	}
+	slices.SortFunc(unwanted, entry.compare)
+	addEach(s, unwanted, func(e entry) step {
+		return step{setEntry{id, e, false}, func() dataplane.Change {
+			return dataplane.Change{Op: dataplane.Remove, Object: fmt.Sprintf("ipset %s entry %s", id, e), Reason: "entry not wanted",
+				Lines: []string{fmt.Sprintf("- add %s %s", id, e)}}
+		}}
+	})
 }
 
 // destroySets removes the sets themselves. No rule names them any more.
@@ -269,39 +240,67 @@ func (s *steps) destroySpares(have observed) {
 	}
 }
 
+// placedRoute is a route of ours to an address.
+type placedRoute struct {
+	addr netip.Addr
+	heldRoute
+}
+
+func comparePlaced(a, b placedRoute) int { return a.addr.Compare(b.addr) }
+
 // raiseRoutes makes the addresses local.
 func (s *steps) raiseRoutes(want target, have observed) {
-	vips := want.sets[addresses]
-	for _, e := range slices.SortedFunc(maps.Keys(vips), entry.compare) {
-		held, exists := have.routes[e.addr]
-		c := dataplane.Change{Op: dataplane.Add, Object: "local route " + e.addr.String(), For: vips[e],
-			Reason: fmt.Sprintf("address %s missing", e.addr), Lines: []string{"+ " + routeLine(e.addr, have.source)}}
-		switch {
-		case !exists && have.local[e.addr]:
-			continue
-		case !exists:
-		case !held.loopback:
-			c.Op, c.Reason = dataplane.Update, "leads to another link, want lo"
-		case held.source != have.source:
-			c.Op, c.Reason = dataplane.Update, fmt.Sprintf("source %s, want %s: local clients would send from a wrong address",
-				addrWord(held.source), addrWord(have.source))
-			c.Lines = append([]string{"- " + routeLine(e.addr, held.source)}, c.Lines...)
-		default:
-			continue
+	vips, source := want.sets[addresses], have.source
+	var missing []netip.Addr
+	var wrong []placedRoute
+	for e := range vips {
+		switch held, exists := have.routes[e.addr]; {
+		case !exists && !have.local[e.addr]:
+			missing = append(missing, e.addr)
+		case exists && (!held.loopback || held.source != source):
+			wrong = append(wrong, placedRoute{e.addr, held})
 		}
-		s.add(raiseRoute{addr: e.addr, exists: exists}, c)
 	}
+	slices.SortFunc(missing, netip.Addr.Compare)
+	slices.SortFunc(wrong, comparePlaced)
+	addEach(s, missing, func(a netip.Addr) step {
+		return step{raiseRoute{addr: a}, func() dataplane.Change {
+			return dataplane.Change{Op: dataplane.Add, Object: "local route " + a.String(), For: vips[entry{addr: a}],
+				Reason: fmt.Sprintf("address %s missing", a), Lines: []string{"+ " + routeLine(a, source)}}
+		}}
+	})
+	addEach(s, wrong, func(r placedRoute) step {
+		return step{raiseRoute{addr: r.addr, exists: true}, func() dataplane.Change { return r.correction(vips[entry{addr: r.addr}], source) }}
+	})
+}
+
+// correction tells what is wrong with a route.
+func (r placedRoute) correction(service string, source netip.Addr) dataplane.Change {
+	c := dataplane.Change{Op: dataplane.Update, Object: "local route " + r.addr.String(), For: service, Lines: []string{"+ " + routeLine(r.addr, source)}}
+	if !r.loopback {
+		c.Reason = "leads to another link, want lo"
+		return c
+	}
+	c.Reason = fmt.Sprintf("source %s, want %s: local clients would send from a wrong address", addrWord(r.source), addrWord(source))
+	c.Lines = append([]string{"- " + routeLine(r.addr, r.source)}, c.Lines...)
+	return c
 }
 
 // dropRoutes makes addresses that nobody wants no longer local.
 func (s *steps) dropRoutes(want members, have observed) {
-	for _, a := range slices.SortedFunc(maps.Keys(have.routes), netip.Addr.Compare) {
-		if _, ok := want[entry{addr: a}]; ok {
-			continue
+	var unwanted []placedRoute
+	for a, held := range have.routes {
+		if _, ok := want[entry{addr: a}]; !ok {
+			unwanted = append(unwanted, placedRoute{a, held})
 		}
-		s.add(dropRoute{addr: a, priority: have.routes[a].priority}, dataplane.Change{Op: dataplane.Remove, Object: "local route " + a.String(),
-			Reason: "address not wanted", Lines: []string{"- " + routeLine(a, have.routes[a].source)}})
 	}
+	slices.SortFunc(unwanted, comparePlaced)
+	addEach(s, unwanted, func(r placedRoute) step {
+		return step{dropRoute{addr: r.addr, priority: r.priority}, func() dataplane.Change {
+			return dataplane.Change{Op: dataplane.Remove, Object: "local route " + r.addr.String(),
+				Reason: "address not wanted", Lines: []string{"- " + routeLine(r.addr, r.source)}}
+		}}
+	})
 }
 
 // report names what is not served. Applying it is an error, after everything

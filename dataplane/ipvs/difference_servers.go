@@ -3,7 +3,6 @@ package ipvs
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/toyproxy/toyproxy/dataplane"
@@ -14,18 +13,42 @@ import (
 // server that goes are not named one by one.
 func (s *steps) raiseServers(want target, have observed) {
 	var late steps
-	for i, v := range want.servers {
+	for i := range want.servers {
+		v := &want.servers[i]
 		held, exists := have.servers[v.serverID]
-		if !exists {
-			s.addMissing(putServer{v, false})
-		} else if d := v.difference(held); d != "" {
+		switch {
+		case !exists:
+			s.addRow(1+len(v.real), v.opening)
+			continue
+		case held == v:
+			continue
+		}
+		if d := v.difference(*held); d != "" {
 			s.add(putServer{v, true}, v.change(dataplane.Update, d, "- "+held.line("A"), "+ "+v.line("A")))
 		}
-		for _, r := range s.matchReal(&want.servers[i], held) {
-			late.retire(want, v, r, have.now)
+		for _, r := range s.matchReal(v, *held) {
+			late.retire(want, *v, r, have.now)
 		}
 	}
 	*s = append(*s, late...)
+}
+
+// opening are the steps that add a virtual server that is missing: itself, then its
+// real servers.
+func (v *virtualServer) opening(i int) step {
+	if i == 0 {
+		return step{putServer{v, false}, func() dataplane.Change {
+			return v.change(dataplane.Add, "virtual server missing", "+ "+v.line("A"))
+		}}
+	}
+	return v.missing(v.real[i-1])
+}
+
+// missing is the step that adds a real server that is missing.
+func (v *virtualServer) missing(r realServer) step {
+	return step{putReal{v, r, false}, func() dataplane.Change {
+		return r.change(*v, dataplane.Add, fmt.Sprintf("real server %s missing", r.addr), "+ "+r.line("a", *v))
+	}}
 }
 
 func (v virtualServer) change(op dataplane.Op, reason string, lines ...string) dataplane.Change {
@@ -36,20 +59,10 @@ func (r realServer) change(v virtualServer, op dataplane.Op, reason string, line
 	return dataplane.Change{Op: op, Object: r.object(v), For: v.service, Reason: reason, Lines: lines}
 }
 
-// tell tells of a virtual server that is missing.
-func (a putServer) tell() dataplane.Change {
-	return a.server.change(dataplane.Add, "virtual server missing", "+ "+a.server.line("A"))
-}
-
-// tell tells of a real server that is missing.
-func (a putReal) tell() dataplane.Change {
-	return a.real.change(*a.server, dataplane.Add, fmt.Sprintf("real server %s missing", a.real.addr), "+ "+a.real.line("a", *a.server))
-}
-
 // matchReal adds and edits the real servers of one virtual server, and returns
 // those that nobody wants.
 func (s *steps) matchReal(v *virtualServer, held virtualServer) []realServer {
-	have := make(map[netip.AddrPort]realServer, len(held.real))
+	have := make(map[spot]realServer, len(held.real))
 	for _, r := range held.real {
 		have[r.addr] = r
 	}
@@ -57,7 +70,7 @@ func (s *steps) matchReal(v *virtualServer, held virtualServer) []realServer {
 		old, exists := have[r.addr]
 		delete(have, r.addr)
 		if !exists {
-			s.addMissing(putReal{v, r, false})
+			s.addRow(1, func(int) step { return v.missing(r) })
 		} else if d := r.difference(old); d != "" {
 			s.add(putReal{v, r, true}, r.change(*v, dataplane.Update, d, "- "+old.line("a", *v), "+ "+r.line("a", *v)))
 		}
@@ -73,7 +86,7 @@ func (s *steps) dropServers(want target, have observed) {
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
 		if !wanted[id] && have.owns(id) {
-			s.retireServer(want, have.servers[id], have.now)
+			s.retireServer(want, *have.servers[id], have.now)
 		}
 	}
 }

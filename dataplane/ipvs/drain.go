@@ -46,7 +46,7 @@ func (t target) drains(v virtualServer) bool {
 func (t target) fate(v virtualServer, r realServer, now time.Time) (f fate, reason string) {
 	began := time.Unix(int64(r.began), 0)
 	switch {
-	case !t.drains(v) || r.foreign != "":
+	case !t.drains(v) || r.foreign != masquerading:
 		return remove, ""
 	case r.open == 0 && r.began == 0:
 		return remove, ""
@@ -94,11 +94,13 @@ func (s *steps) retireServer(t target, v virtualServer, now time.Time) {
 		}
 		return
 	}
-	lines := []string{"- " + v.line("A")}
-	for _, r := range v.real {
-		lines = append(lines, "- "+r.line("a", v))
-	}
-	s.add(dropServer{v}, v.change(dataplane.Remove, "virtual server not wanted", lines...))
+	s.addLazy(dropServer{v}, func() dataplane.Change {
+		lines := []string{"- " + v.line("A")}
+		for _, r := range v.real {
+			lines = append(lines, "- "+r.line("a", v))
+		}
+		return v.change(dataplane.Remove, "virtual server not wanted", lines...)
+	})
 }
 
 // lingers reports whether a virtual server that is held and not wanted stays for
@@ -136,7 +138,7 @@ func (t target) keepMarks(have observed) target {
 	keep := members{}
 	maps.Copy(keep, t.sets[marks])
 	for id, v := range have.servers {
-		if id.mark != 0 && !wanted[id.mark] && have.owns(id) && t.lingers(v, have.now) {
+		if id.mark != 0 && !wanted[id.mark] && have.owns(id) && t.lingers(*v, have.now) {
 			keep[v.owner()] = v.service
 		}
 	}
@@ -160,14 +162,16 @@ func (v *virtualServer) placeMark(marked map[uint32]dataplane.Key) {
 // unwanted calls each with every real server that is held and not wanted, of
 // virtual servers that are ours and that clients can still dial.
 func unwanted(want target, have observed, each func(v virtualServer, r realServer)) {
-	servers := make(map[serverID]virtualServer, len(want.servers))
-	for _, v := range want.servers {
-		servers[v.serverID] = v
-	}
+	servers := want.index()
 	for _, id := range slices.SortedFunc(maps.Keys(have.servers), serverID.compare) {
 		v, wanted := servers[id]
-		held := have.servers[id]
-		if !wanted && !(want.dialled(held) && have.owns(id)) {
+		held := *have.servers[id]
+		switch {
+		case !wanted && !(want.dialled(held) && have.owns(id)):
+			continue
+		case !wanted:
+			v = &virtualServer{}
+		case v == have.servers[id]:
 			continue
 		}
 		if wanted {

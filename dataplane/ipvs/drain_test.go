@@ -30,7 +30,7 @@ func TestFate(t *testing.T) {
 		"UDP":                 {dataplane.UDP, time.Minute, realServer{weight: 1, open: 1}, remove},
 		"SCTP":                {dataplane.SCTP, time.Minute, realServer{weight: 1, open: 1}, remove},
 		"no draining":         {dataplane.TCP, -1, realServer{weight: 1, open: 1}, remove},
-		"of another's making": {dataplane.TCP, time.Minute, realServer{weight: 1, open: 1, foreign: "ipip"}, remove},
+		"of another's making": {dataplane.TCP, time.Minute, realServer{weight: 1, open: 1, foreign: tunnelling}, remove},
 	} {
 		v := virtualServer{flows: c.protocol}
 		if got, reason := (target{drainLimit: c.limit}).fate(v, c.held, now); got != c.want {
@@ -52,16 +52,16 @@ func TestDrainPlans(t *testing.T) {
 	id := full.servers[0].serverID
 	gone := netip.MustParseAddrPort("10.244.9.9:8080")
 	hold := func(r realServer) {
-		r.addr = gone
+		r.addr = spotOf(gone)
 		v := full.servers[0]
 		v.real = append(v.real[:len(v.real):len(v.real)], r)
-		have.servers[id] = v
+		have.servers[id] = &v
 	}
 	check := func(want target, changes, remarks string) {
 		t.Helper()
 		want.drainLimit = time.Minute
 		var got []string
-		for _, s := range append(before(want, have), after(want, have)...) {
+		for s := range append(before(want, have), after(want, have)...).all() {
 			if _, ok := s.action.(setEntry); !ok {
 				got = append(got, s.change().String())
 			}
@@ -87,10 +87,10 @@ func TestDrainPlans(t *testing.T) {
 	table.Frontends[0].Routes = [dataplane.Sources]dataplane.Route{{Verdict: dataplane.Refuse}, {Verdict: dataplane.Refuse}, {Verdict: dataplane.Refuse}}
 	empty := newTarget(table, dataplane.IPv4, "rr")
 	one := func(r realServer) {
-		r.addr = gone
+		r.addr = spotOf(gone)
 		v := full.servers[0]
 		v.real = []realServer{r}
-		have.servers[id] = v
+		have.servers[id] = &v
 	}
 	one(realServer{weight: 1, open: 1})
 	check(empty, "~ "+object+" for default/web: real server not wanted: time for 1 connection to end, 1m0s at most", "")

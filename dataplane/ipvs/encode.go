@@ -164,8 +164,8 @@ func (e *encoder) real(family uint16, command byte, v virtualServer, r realServe
 	e.identity(v.serverID)
 	e.endNest(service)
 	dest := e.nest(destAttribute)
-	e.bytes(destAddr, r.addr.Addr().AsSlice()...)
-	e.port(destPort, r.addr.Port())
+	e.bytes(destAddr, r.addr.addrPort().Addr().AsSlice()...)
+	e.port(destPort, r.addr.port)
 	if command != delDestCommand {
 		e.uint32(destMethod, ipvs.ConnFwdMasq)
 		e.uint32(destWeight, uint32(r.weight))
@@ -189,10 +189,10 @@ func (e *encoder) listServers(family uint16) {
 }
 
 // listReal writes a request to list the real servers of a virtual server.
-func (e *encoder) listReal(family uint16, v virtualServer) {
+func (e *encoder) listReal(family uint16, of serverID) {
 	at := e.command(family, getDestCommand)
 	service := e.nest(serviceAttribute)
-	e.identity(v.serverID)
+	e.identity(of)
 	e.endNest(service)
 	e.close(at)
 }
@@ -272,7 +272,7 @@ func (e *encoder) setAddr(kind uint16, a netip.Addr) {
 type localRoute struct {
 	addr, source netip.Addr
 	link         int
-	priority     int
+	priority     uint32
 	// table is the number of the routing table; zero means that of local
 	// addresses.
 	table uint32
@@ -298,7 +298,7 @@ func (e *encoder) route(command, flags uint16, r localRoute) {
 		e.bytes(unix.RTA_PREFSRC, r.source.AsSlice()...)
 	}
 	if r.priority != 0 {
-		e.uint32(unix.RTA_PRIORITY, uint32(r.priority))
+		e.uint32(unix.RTA_PRIORITY, r.priority)
 	}
 	e.close(at)
 }

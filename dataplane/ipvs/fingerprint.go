@@ -97,10 +97,10 @@ func (s sum) addFamily(ctx context.Context, k *kernel, f dataplane.Family) error
 		addTo(s, "spare", name)
 	}
 	for a, r := range o.routes {
-		addTo(s, "route", placedRoute{a.String(), r})
+		addTo(s, "route", placedRoute{a, r})
 	}
 	for a, r := range o.inbound {
-		addTo(s, "inbound", placedRoute{a.String(), r})
+		addTo(s, "inbound", placedRoute{a, r})
 	}
 	for a := range o.local {
 		addTo(s, "local", a)
@@ -118,19 +118,22 @@ type heldEntry struct {
 	entry  entry
 }
 
-// placedRoute is a route to an address.
-type placedRoute struct {
-	addr string
-	heldRoute
-}
-
 // addServers adds all virtual servers.
 func (s sum) addServers(ctx context.Context, k *kernel) error {
-	list, err := k.listServers(ctx)
-	for _, v := range list {
-		addTo(s, "server", fmt.Sprint(v.serverID, v.scheduler, v.flags, v.timeout))
-	}
-	return err
+	const kind = "server"
+	return k.eachServer(ctx, func() { delete(s, kind) }, func(body []byte) error {
+		v, err := decodeServer(body)
+		addTo(s, kind, heldServer{v.serverID, v.scheduler, v.flags, v.timeout})
+		return err
+	})
+}
+
+// heldServer is what a plan compares of a virtual server.
+type heldServer struct {
+	serverID
+	scheduler string
+	flags     serviceFlags
+	timeout   uint32
 }
 
 // addReal adds all real servers, which a file of the kernel's lists much cheaper

@@ -34,7 +34,7 @@ func (f *follower) Plan(ctx context.Context, table dataplane.Table) (dataplane.P
 	}
 	return f.follow(plans, func(used sources) {
 		f.node = table.Node
-		f.memory = f.backend.remember(table, sides, used)
+		f.memory = remember(sides, used)
 	}), nil
 }
 

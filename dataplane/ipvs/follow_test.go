@@ -93,7 +93,7 @@ func TestFollow(t *testing.T) {
 		for i := range 8 {
 			w[i] = randomService(i, r)
 		}
-		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{},
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]*virtualServer{}, routes: map[netip.Addr]heldRoute{},
 			inbound: map[netip.Addr]heldRoute{}}}
 		f := &follower{backend: New(Config{DrainLimit: -1})}
 		for range rapid.IntRange(1, 12).Draw(t, "changes") {
@@ -119,7 +119,7 @@ func (m *model) whole(t *rapid.T, f *follower, table dataplane.Table) {
 	if err := m.pass(want); err != nil {
 		t.Fatal(err)
 	}
-	f.node, f.memory = table.Node, f.backend.remember(table, []*side{s}, nil)
+	f.node, f.memory = table.Node, remember([]*side{s}, nil)
 	contested := func(fe dataplane.Frontend) bool {
 		nodePort := fe.Key
 		nodePort.Addr = netip.IPv4Unspecified()
@@ -142,7 +142,7 @@ func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table datapla
 	}
 	if p, ok := p.(*followed); ok {
 		for _, part := range p.Plans {
-			for _, s := range part.(*phase).steps {
+			for s := range part.(*phase).steps.all() {
 				if err := m.take(s); err != nil {
 					t.Fatalf("%s: %v", s.change(), err)
 				}
@@ -151,7 +151,7 @@ func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table datapla
 		p.remember(nil)
 	}
 	want := newTarget(table, dataplane.IPv4, "rr")
-	for _, s := range append(before(want, m.observed), after(want, m.observed)...) {
+	for s := range append(before(want, m.observed), after(want, m.observed)...).all() {
 		t.Errorf("left to do: %s", s.change())
 	}
 	if f.memory == nil {
@@ -194,7 +194,7 @@ func (m *model) text() string {
 	for _, v := range m.servers {
 		lines = append(lines, v.line("A"))
 		for _, r := range v.real {
-			lines = append(lines, r.line("a", v))
+			lines = append(lines, r.line("a", *v))
 		}
 	}
 	slices.Sort(lines)

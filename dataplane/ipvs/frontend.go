@@ -23,24 +23,25 @@ type builder struct {
 	used map[string]bool
 }
 
-// expand replaces each NodePort by one frontend an address of the node, unless
-// another frontend has that address and port for itself.
-func (b *builder) expand() []dataplane.Frontend {
-	out, onLoopback := make([]dataplane.Frontend, 0, len(b.table.Frontends)), 0
+// expand calls each with every frontend, but with one an address of the node in the
+// place of a NodePort, unless another frontend has that address and port for itself.
+func (b *builder) expand(each func(dataplane.Frontend)) {
+	onLoopback := 0
 	for _, fe := range b.table.Frontends {
 		if fe.Kind != dataplane.NodePort {
-			out = append(out, fe)
+			each(fe)
 			continue
 		}
 		for _, a := range b.table.Node.Addrs {
 			own := fe
 			own.Addr = a
-			switch _, taken := b.table.Frontend(own.Key); {
+			switch other, taken := b.table.Frontend(own.Key); {
 			case taken:
+				b.entangled = b.entangled || !sameService(other.Service, fe.Service)
 			case a.IsLoopback():
 				onLoopback++
 			default:
-				out = append(out, own)
+				each(own)
 			}
 		}
 	}
@@ -48,7 +49,37 @@ func (b *builder) expand() []dataplane.Frontend {
 		b.remarks = append(b.remarks, fmt.Sprintf("%d node ports are not served on loopback addresses, because IPVS sends nothing on that comes from there: "+
 			"use another address of the node, or another backend", onLoopback))
 	}
-	return out
+}
+
+// serviceOf is the Service of an origin, which may be one of its ports.
+func serviceOf(origin string) string {
+	name, _, _ := strings.Cut(origin, ":")
+	return name
+}
+
+func sameService(a, b string) bool { return serviceOf(a) == serviceOf(b) }
+
+// put puts an entry into a set.
+func (b *builder) put(k setKind, e entry, origin string) {
+	if before, is := b.sets[k][e]; is {
+		b.share(k, e, serviceOf(before), serviceOf(origin))
+	}
+	b.sets[k][e] = origin
+}
+
+// share notes that a Service asks for an entry which another may have asked for.
+func (b *builder) share(k setKind, e entry, first, service string) {
+	all := b.shared[k][e]
+	switch {
+	case all == nil && first == service, slices.Contains(all, service):
+		return
+	case all == nil:
+		all = []string{first}
+	}
+	if b.shared[k] == nil {
+		b.shared[k] = map[entry][]string{}
+	}
+	b.shared[k][e] = append(all, service)
 }
 
 // leave notes what cannot be served, and why.
@@ -63,10 +94,12 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 	routes := make([]dataplane.Route, 0, dataplane.Sources)
 	for _, s := range b.classes.all() {
 		r := fe.Routes[s]
-		if _, ok := b.table.Set(r.Set); r.Verdict == dataplane.Forward && !ok {
+		set, ok := b.table.Set(r.Set)
+		if r.Verdict == dataplane.Forward && !ok {
 			b.leave("frontend "+fe.Key.String(), fe.Service, fmt.Sprintf("its endpoint set %q is not in the table", r.Set))
 			return
 		}
+		b.entangled = b.entangled || ok && !sameService(set.Service, fe.Service)
 		routes = append(routes, r)
 	}
 	verdicts := func(v dataplane.Verdict) bool {
@@ -77,7 +110,7 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 	case !forward && !drop:
 		// No virtual server and not in set services: the rules refuse it.
 	case !forward && !refuse:
-		b.sets[dropped][keyEntry(fe.Key)] = fe.Service
+		b.put(dropped, keyEntry(fe.Key), fe.Service)
 	default:
 		b.verdicts(fe)
 	}
@@ -89,16 +122,16 @@ func (b *builder) frontend(fe dataplane.Frontend) {
 // address notes at what address the frontend is.
 func (b *builder) address(fe dataplane.Frontend) {
 	holds := func(r netip.Prefix) bool { return r.Contains(fe.Addr) }
-	service, _, _ := strings.Cut(fe.Service, ":") // its ports share the address
+	service := serviceOf(fe.Service) // its ports share the address
 	switch {
 	case fe.Kind == dataplane.NodePort:
-		b.sets[ports][keyEntry(fe.Key)] = fe.Service
+		b.put(ports, keyEntry(fe.Key), fe.Service)
 	case slices.ContainsFunc(b.node.ServiceRanges, holds):
-		b.sets[addresses][entry{addr: fe.Addr}] = service
+		b.put(addresses, entry{addr: fe.Addr}, service)
 	default:
-		b.sets[ports][keyEntry(fe.Key)] = fe.Service
-		b.sets[brought][keyEntry(fe.Key)] = fe.Service
-		b.sets[arrivals][entry{addr: fe.Addr}] = service
+		b.put(ports, keyEntry(fe.Key), fe.Service)
+		b.put(brought, keyEntry(fe.Key), fe.Service)
+		b.put(arrivals, entry{addr: fe.Addr}, service)
 	}
 }
 
@@ -107,20 +140,20 @@ func (b *builder) limit(fe dataplane.Frontend) {
 	if fe.Allowed == nil || slices.ContainsFunc(fe.Allowed, everything) {
 		return
 	}
-	b.sets[restricted][keyEntry(fe.Key)] = fe.Service
+	b.put(restricted, keyEntry(fe.Key), fe.Service)
 	for _, r := range fe.Allowed {
 		e := keyEntry(fe.Key)
 		e.source = r.Masked().Addr()
 		if !r.IsSingleIP() {
 			e.bits = uint8(r.Bits())
 		}
-		b.sets[allowed][e] = fe.Service
+		b.put(allowed, e, fe.Service)
 	}
 }
 
 // verdicts notes the classes of sources whose packets go nowhere.
 func (b *builder) verdicts(fe dataplane.Frontend) {
-	note := func(k setKind) { b.sets[k][keyEntry(fe.Key)] = fe.Service }
+	note := func(k setKind) { b.put(k, keyEntry(fe.Key), fe.Service) }
 	for _, s := range b.classes.incoming {
 		switch v := fe.Routes[s].Verdict; {
 		case v == dataplane.Drop && s == dataplane.FromPod:
@@ -140,7 +173,7 @@ func (b *builder) verdicts(fe dataplane.Frontend) {
 
 // serve adds the virtual servers of a frontend that forwards.
 func (b *builder) serve(fe dataplane.Frontend) {
-	b.sets[services][keyEntry(fe.Key)] = fe.Service
+	b.put(services, keyEntry(fe.Key), fe.Service)
 	base := b.base(fe)
 	set, _ := b.table.Set(base)
 	b.servers = append(b.servers, newServer(fe, set, b.scheduler))
@@ -149,9 +182,9 @@ func (b *builder) serve(fe dataplane.Frontend) {
 		switch {
 		case r.Verdict != dataplane.Forward:
 		case s == dataplane.FromPod && r.Masquerade:
-			b.sets[masqueraded][keyEntry(fe.Key)] = fe.Service
+			b.put(masqueraded, keyEntry(fe.Key), fe.Service)
 		case s != dataplane.FromPod && !r.Masquerade:
-			b.sets[kept][keyEntry(fe.Key)] = fe.Service
+			b.put(kept, keyEntry(fe.Key), fe.Service)
 		}
 		k := markPod
 		if s != dataplane.FromPod {
@@ -163,11 +196,11 @@ func (b *builder) serve(fe dataplane.Frontend) {
 	switch own.Verdict {
 	case dataplane.Forward:
 		if !own.Masquerade {
-			b.sets[keptNode][keyEntry(fe.Key)] = fe.Service
+			b.put(keptNode, keyEntry(fe.Key), fe.Service)
 		}
 		b.choose(fe, own, base, markNode)
 	case dataplane.Refuse:
-		b.sets[refuseNode][keyEntry(fe.Key)] = fe.Service
+		b.put(refuseNode, keyEntry(fe.Key), fe.Service)
 	}
 }
 
@@ -198,7 +231,7 @@ func (b *builder) choose(fe dataplane.Frontend, r dataplane.Route, base string, 
 		return
 	}
 	set, _ := b.table.Set(r.Set)
-	mark := b.marking.mark(numberOf(set.Name, b.numbers), r.Masquerade)
+	mark := b.marking.mark(b.number(set.Name), r.Masquerade)
 	b.marks(fe, k, newMarkedServer(b.markID(mark), set, b.scheduler))
 }
 
@@ -206,13 +239,20 @@ func (b *builder) choose(fe dataplane.Frontend, r dataplane.Route, base string, 
 func (b *builder) marks(fe dataplane.Frontend, k setKind, v virtualServer) {
 	e := keyEntry(fe.Key)
 	e.mark = v.mark
-	b.sets[k][e] = fe.Service
+	b.put(k, e, fe.Service)
 	if b.marked[v.mark] {
 		return
 	}
 	b.marked[v.mark], v.dialled = true, fe.Key
 	b.servers = append(b.servers, v)
-	b.sets[marks][v.owner()] = v.service
+	b.put(marks, v.owner(), v.service)
+}
+
+// number returns the number of a set of endpoints.
+func (b *builder) number(set string) uint32 {
+	n, first := numberOf(set, b.numbers)
+	b.entangled = b.entangled || !first
+	return n
 }
 
 func (b *builder) markID(mark uint32) serverID {
@@ -228,7 +268,7 @@ func (b *builder) hairpin() {
 		for _, ep := range set.Endpoints {
 			if ep.Local {
 				a := ep.Addr.Addr()
-				b.sets[hairpin][entry{addr: a, protocol: set.Protocol, port: ep.Addr.Port(), source: a}] = set.Service
+				b.put(hairpin, entry{addr: a, protocol: set.Protocol, port: ep.Addr.Port(), source: a}, set.Service)
 			}
 		}
 	}

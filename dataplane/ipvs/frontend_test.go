@@ -58,7 +58,7 @@ func serverLines(t target) (out []string) {
 	for _, v := range t.servers {
 		line := v.line("A") + " →"
 		for _, r := range v.real {
-			line += " " + r.addr.Addr().String()
+			line += " " + r.addr.addrPort().Addr().String()
 		}
 		out = append(out, line)
 	}
@@ -176,7 +176,7 @@ func TestMarks(t *testing.T) {
 		taken := map[uint32]string{}
 		seen := map[uint32]bool{m.mark(delivery, false): true}
 		for i := range 200 {
-			n := numberOf(fmt.Sprint(i%100), taken)
+			n, _ := numberOf(fmt.Sprint(i%100), taken)
 			for _, masquerade := range []bool{false, true} {
 				mark := m.mark(n, masquerade)
 				if seen[mark] != (i >= 100) {
@@ -194,8 +194,8 @@ func TestMarks(t *testing.T) {
 // Sets that land on the same number get different ones.
 func TestNumberCollision(t *testing.T) {
 	taken := map[uint32]string{}
-	n := numberOf("a", taken)
-	if other := numberOf("a", map[uint32]string{n: "b"}); other != n+1 {
+	n, _ := numberOf("a", taken)
+	if other, first := numberOf("a", map[uint32]string{n: "b"}); other != n+1 || first {
 		t.Errorf("number %d beside %d", other, n)
 	}
 }

@@ -15,7 +15,7 @@ type ground struct {
 	rules  xtables.Rules
 	// sets hold entries without the mark that packets get by them, and that mark.
 	sets    [setKinds]map[entry]uint32
-	servers map[serverID]virtualServer
+	servers map[serverID]*virtualServer
 	// routes and inbound are the addresses that routes make local: for all, and
 	// for what bears the mark of a policy.
 	routes, inbound map[netip.Addr]bool
@@ -24,7 +24,7 @@ type ground struct {
 
 // ground returns what is wanted.
 func (t target) ground() ground {
-	g := ground{family: t.family, rules: t.rules.Rules(), servers: map[serverID]virtualServer{},
+	g := ground{family: t.family, rules: t.rules.Rules(), servers: t.index(),
 		routes: map[netip.Addr]bool{}, inbound: map[netip.Addr]bool{}, policies: t.policies()}
 	for k, m := range t.sets {
 		g.fill(setKind(k), maps.Keys(m))
@@ -34,9 +34,6 @@ func (t target) ground() ground {
 	}
 	for e := range t.sets[arrivals] {
 		g.inbound[e.addr] = true
-	}
-	for _, v := range t.servers {
-		g.servers[v.serverID] = v
 	}
 	return g
 }

@@ -79,17 +79,17 @@ func (b *Backend) RealServers(ctx context.Context) (map[netip.AddrPort]bool, err
 		return nil, err
 	}
 	defer k.close()
-	list, err := k.listServers(ctx)
+	list, err := k.listServers(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
+	var real []realServer
 	for _, v := range list {
-		real, err := k.readReal(ctx, v)
-		if err != nil {
+		if real, err = k.readReal(ctx, v.serverID, real); err != nil {
 			return nil, err
 		}
 		for _, r := range real {
-			out[r.addr] = true
+			out[r.addr.addrPort()] = true
 		}
 	}
 	return out, nil
@@ -120,7 +120,7 @@ func leaving(have observed, limit time.Duration) target {
 	lasting := map[uint32]bool{}
 	for id, v := range have.servers {
 		switch {
-		case !have.owns(id) || !t.lingers(v, have.now):
+		case !have.owns(id) || !t.lingers(*v, have.now):
 		case id.mark == 0:
 			t.keepDoor(have, id.Key)
 		default:

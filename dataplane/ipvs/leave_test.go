@@ -39,11 +39,10 @@ func newLeaver(t *testing.T) *leaver {
 
 // busy gives each virtual server that is named so many connections.
 func (l *leaver) busy(n uint32, which func(virtualServer) bool) {
-	for id, v := range l.servers {
-		if which(v) {
+	for _, v := range l.servers {
+		if which(*v) {
 			v.real = slices.Clone(v.real)
 			v.real[0].open = n
-			l.servers[id] = v
 		}
 	}
 }
@@ -52,7 +51,7 @@ func (l *leaver) busy(n uint32, which func(virtualServer) bool) {
 func (l *leaver) leave(limit time.Duration) string {
 	l.Helper()
 	var told []string
-	for _, s := range leave(leaving(l.observed, limit), l.observed) {
+	for s := range leave(leaving(l.observed, limit), l.observed).all() {
 		if err := l.take(s); err != nil {
 			l.Fatalf("%s: %v", s.change(), err)
 		}
@@ -106,7 +105,7 @@ func TestLeave(t *testing.T) {
 				}
 			}
 			for _, v := range l.servers {
-				if r := v.real[0]; !c.which(v) || len(v.real) != 1 || r.weight != 0 || int64(r.began) != l.now.Unix() {
+				if r := v.real[0]; !c.which(*v) || len(v.real) != 1 || r.weight != 0 || int64(r.began) != l.now.Unix() {
 					t.Errorf("stays: %s with %+v", v.object(), v.real)
 				}
 			}

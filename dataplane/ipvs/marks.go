@@ -57,14 +57,15 @@ func (m marking) tagged() (value, mask uint32) {
 	return m.spread(tag << (freeBits - tagBits)), m.spread((1<<tagBits - 1) << (freeBits - tagBits))
 }
 
-// numberOf returns the number for a set of endpoints: always the same, unless one
-// that came before has it.
-func numberOf(set string, taken map[uint32]string) uint32 {
+// numberOf returns the number for a set of endpoints: always the same, its first
+// choice, unless one that came before has it.
+func numberOf(set string, taken map[uint32]string) (n uint32, first bool) {
 	h := fnv.New32a()
 	h.Write([]byte(set))
-	n := h.Sum32() % numbers
+	n, first = h.Sum32()%numbers, true
 	for ; n < reserved || taken[n] != "" && taken[n] != set; n = (n + 1) % numbers {
+		first = first && n < reserved
 	}
 	taken[n] = set
-	return n
+	return n, first
 }

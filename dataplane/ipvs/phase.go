@@ -37,8 +37,8 @@ func (p *phase) Empty() bool { return len(p.steps) == 0 }
 
 // Changes lists the changes of all steps.
 func (p *phase) Changes() []dataplane.Change {
-	out := make([]dataplane.Change, 0, len(p.steps))
-	for _, s := range p.steps {
+	out := make([]dataplane.Change, 0, p.steps.count())
+	for s := range p.steps.all() {
 		out = append(out, s.change())
 	}
 	return out
@@ -62,22 +62,16 @@ func (p *phase) Apply(ctx context.Context) error {
 	defer k.close()
 	k.hints = p.hints
 	p.used = k.sources
-	var left []error
-	for rest := p.steps; len(rest) > 0; {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("before %s: %w", rest[0].change().Object, err)
-		}
-		if r, ok := rest[0].action.(refuse); ok {
-			left, rest = append(left, errors.New(r.reason)), rest[1:]
-			continue
-		}
-		n, err := take(ctx, k, rest)
-		if err != nil {
+	t := taker{kernel: k}
+	for s := range p.steps.all() {
+		if err := t.take(ctx, s); err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
-	if left = append(left, k.left...); len(left) > 0 {
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if left := append(t.left, k.left...); len(left) > 0 {
 		return notServed{errors.Join(left...)}
 	}
 	return nil
@@ -85,8 +79,8 @@ func (p *phase) Apply(ctx context.Context) error {
 
 // simple reports whether the steps are but requests about servers and entries.
 func (p *phase) simple() bool {
-	return !slices.ContainsFunc(p.steps, func(s step) bool {
-		switch s.action.(type) {
+	return !slices.ContainsFunc(p.steps, func(r row) bool {
+		switch r.at(0).action.(type) {
 		case putServer, dropServer, putReal, dropReal, setEntry, refuse:
 			return false
 		}
@@ -94,20 +88,60 @@ func (p *phase) simple() bool {
 	})
 }
 
-// take takes the first step, or as many as can be taken at once, and returns how
-// many that were.
-func take(ctx context.Context, k *kernel, s steps) (int, error) {
-	first, ok := s[0].action.(request)
-	if !ok {
-		return 1, s[0].action.do(ctx, k)
+// taker takes steps one after the other.
+type taker struct {
+	kernel *kernel
+	// first is the step of the first of the requests that wait to go together.
+	first   step
+	waiting []request
+	// left tells of what was left out on purpose.
+	left []error
+}
+
+// mostWaiting is how many requests wait at most: some calls to the kernel full.
+const mostWaiting = 16 * batchRequests
+
+// take takes a step. If it is a request it waits for those that can be made with it.
+func (t *taker) take(ctx context.Context, s step) error {
+	r, ok := s.action.(request)
+	if ok && len(t.waiting) > 0 && len(t.waiting) < mostWaiting && r.lane() == t.waiting[0].lane() {
+		t.waiting = append(t.waiting, r)
+		return nil
 	}
-	var requests []request
-	for _, next := range s {
-		r, ok := next.action.(request)
-		if !ok || r.lane() != first.lane() {
-			break
-		}
-		requests = append(requests, r)
+	if err := t.flush(ctx); err != nil {
+		return err
 	}
-	return len(requests), k.makeAll(ctx, requests)
+	if ok {
+		t.first, t.waiting = s, append(t.waiting, r)
+		return nil
+	}
+	if err := notOver(ctx, s); err != nil {
+		return err
+	}
+	if r, ok := s.action.(refuse); ok {
+		t.left = append(t.left, errors.New(r.reason))
+		return nil
+	}
+	return s.action.do(ctx, t.kernel)
+}
+
+// flush makes the requests that wait.
+func (t *taker) flush(ctx context.Context) error {
+	if len(t.waiting) == 0 {
+		return nil
+	}
+	requests := t.waiting
+	t.waiting = t.waiting[:0]
+	if err := notOver(ctx, t.first); err != nil {
+		return err
+	}
+	return t.kernel.makeAll(ctx, requests)
+}
+
+// notOver is the error of a pass that ends before a step.
+func notOver(ctx context.Context, s step) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("before %s: %w", s.change().Object, err)
+	}
+	return nil
 }

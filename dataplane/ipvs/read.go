@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -139,7 +140,7 @@ func (k *kernel) localRoutes(f dataplane.Family, table int) (ours map[netip.Addr
 			others[a] = true
 		default:
 			source, _ := netip.AddrFromSlice(r.Src)
-			ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: r.Priority}
+			ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: uint32(r.Priority)}
 		}
 		return true
 	}
@@ -206,64 +207,76 @@ func retryDump(list func() error) error {
 }
 
 func (k *kernel) readServers(ctx context.Context, o *observed, want target) error {
-	wanted := map[serverID]bool{}
-	for _, v := range want.servers {
-		wanted[v.serverID] = true
-	}
-	list, err := k.listServers(ctx)
+	wanted, marked := want.index(), o.marked()
+	list, err := k.listServers(ctx, len(wanted))
 	if err != nil {
 		return err
 	}
-	o.servers = map[serverID]virtualServer{}
-	marked := o.marked()
+	o.servers = make(map[serverID]*virtualServer, len(list))
+	var real []realServer
 	for _, v := range list {
 		if dataplane.FamilyOf(v.Addr) != o.family {
 			continue
 		}
-		if wanted[v.serverID] || o.owns(v.serverID) {
-			if v.real, err = k.readReal(ctx, v); err != nil {
+		w := wanted[v.serverID]
+		if w != nil || o.owns(v.serverID) {
+			if real, err = k.readReal(ctx, v.serverID, real); err != nil {
 				return err
 			}
+			v.real = real
+			if w != nil && w.is(v) {
+				// What is as it is wanted, as mostly all is, takes no room of its own.
+				o.servers[v.serverID] = w
+				continue
+			}
+			v.real = slices.Clone(real)
 			v.placeMark(marked)
 		}
-		o.servers[v.serverID] = v
+		o.servers[v.serverID] = &v
 	}
 	return nil
 }
 
 // listServers returns all virtual servers of the namespace, without their real
-// servers.
-func (k *kernel) listServers(ctx context.Context) ([]virtualServer, error) {
-	var out []virtualServer
-	err := retryDump(func() error {
-		out = out[:0]
-		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listServers(k.family) }, func(body []byte) error {
-			v, err := decodeServer(body)
-			out = append(out, v)
-			return err
-		})
+// servers: about as many as are expected.
+func (k *kernel) listServers(ctx context.Context, expected int) ([]virtualServer, error) {
+	out := make([]virtualServer, 0, expected)
+	err := k.eachServer(ctx, func() { out = out[:0] }, func(body []byte) error {
+		v, err := decodeServer(body)
+		out = append(out, v)
+		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list of virtual servers: %w", err)
-	}
-	return out, nil
+	return out, err
 }
 
-func (k *kernel) readReal(ctx context.Context, v virtualServer) ([]realServer, error) {
-	var out []realServer
+// eachServer calls each with what the kernel tells of every virtual server of the
+// namespace, but for its real servers; and begin before it, whenever it begins anew.
+func (k *kernel) eachServer(ctx context.Context, begin func(), each func(body []byte) error) error {
+	err := retryDump(func() error {
+		begin()
+		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listServers(k.family) }, each)
+	})
+	if err != nil {
+		return fmt.Errorf("list of virtual servers: %w", err)
+	}
+	return nil
+}
+
+// readReal returns the real servers of a virtual server, in the place of those given.
+func (k *kernel) readReal(ctx context.Context, of serverID, out []realServer) ([]realServer, error) {
 	err := retryDump(func() error {
 		out = out[:0]
-		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listReal(k.family, v) }, func(body []byte) error {
-			r, err := decodeReal(body, dataplane.FamilyOf(v.Addr))
+		return k.list(ctx, unix.NETLINK_GENERIC, func(e *encoder) { e.listReal(k.family, of) }, func(body []byte) error {
+			r, err := decodeReal(body, dataplane.FamilyOf(of.Addr))
 			out = append(out, r)
 			return err
 		})
 	})
 	if errors.Is(err, unix.ESRCH) {
-		return nil, nil // went since the list was made
+		return out[:0], nil // went since the list was made
 	}
 	if err != nil {
-		return nil, fmt.Errorf("real servers of %s: %w", v.object(), err)
+		return nil, fmt.Errorf("real servers of %s: %w", virtualServer{serverID: of}.object(), err)
 	}
 	return out, nil
 }

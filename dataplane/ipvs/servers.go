@@ -45,31 +45,31 @@ func (i serverID) compare(o serverID) int {
 type virtualServer struct {
 	serverID
 	scheduler string
-	flags     serviceFlags
-	// timeout is that of persistence, in whole seconds.
-	timeout uint32
+	// real may be shared with other virtual servers: it is never written to.
 	real    []realServer
 	service string
-	// flows is the protocol of what it serves; zero if that is not known.
-	flows dataplane.Protocol
 	// dialled is, of one with a mark, a frontend whose packets get it.
 	dialled dataplane.Key
-	// counted is what the kernel has counted at it: a fact, not a wish.
-	counted counted
+	flags   serviceFlags
+	// timeout is that of persistence, in whole seconds.
+	timeout uint32
+	// flows is the protocol of what it serves; zero if that is not known.
+	flows dataplane.Protocol
 }
 
 // realServer is an IPVS destination. Its forwarding method is masquerading
 // (network address translation) unless foreign says otherwise.
 type realServer struct {
-	addr   netip.AddrPort
-	weight uint16
-	// foreign is the method of a real server that is not masquerading: "tunnel".
-	foreign string
+	addr spot
+	// foreign is the method of a real server that is not masquerading.
+	foreign method
+	weight  uint16
 	// began is the moment at which it began to drain, in seconds since 1970; zero
 	// if it does not. The kernel keeps it for us, as the upper threshold of
 	// connections, which the number of connections never comes near.
 	began uint32
-	// open is how many connections it has: a fact, not a wish.
+	// open is how many connections it has: a fact, not a wish. Where a real server is
+	// as it is wanted nobody asks, and it may be of another moment.
 	open uint32
 }
 
@@ -122,7 +122,7 @@ func (v *virtualServer) endpoints(set dataplane.EndpointSet, scheduler string) {
 	}
 	v.real = make([]realServer, 0, len(set.Endpoints))
 	for _, ep := range set.Endpoints {
-		v.real = append(v.real, realServer{addr: ep.Addr, weight: ep.Weight})
+		v.real = append(v.real, realServer{addr: spotOf(ep.Addr), weight: ep.Weight})
 	}
 }
 
@@ -193,11 +193,7 @@ func (r realServer) line(command string, v virtualServer) string {
 	if command == "d" {
 		return s
 	}
-	method := "-m"
-	if r.foreign != "" {
-		method = "--" + r.foreign
-	}
-	s += fmt.Sprintf(" %s -w %d", method, r.weight)
+	s += fmt.Sprintf(" %s -w %d", r.foreign.option(), r.weight)
 	if r.began != 0 {
 		s += fmt.Sprintf(" -x %d", r.began)
 	}
@@ -220,9 +216,7 @@ func (r realServer) object(v virtualServer) string {
 	return fmt.Sprintf("real server %s of %s", r.addr, v.short())
 }
 
-func compareReal(a, b realServer) int {
-	return a.addr.Compare(b.addr)
-}
+func compareReal(a, b realServer) int { return a.addr.compare(b.addr) }
 
 // difference says how the options of the server that is held differ from those
 // wanted; empty if they do not.
@@ -244,8 +238,15 @@ func (v virtualServer) is(held virtualServer) bool {
 	if len(v.real) == 0 || len(v.real) != len(held.real) || v.difference(held) != "" {
 		return false
 	}
-	mine, theirs := slices.SortedFunc(slices.Values(v.real), compareReal), slices.SortedFunc(slices.Values(held.real), compareReal)
-	return slices.EqualFunc(mine, theirs, func(a, b realServer) bool { return a.addr == b.addr && a.difference(b) == "" })
+	return slices.EqualFunc(inOrder(v.real), inOrder(held.real), func(a, b realServer) bool { return a.addr == b.addr && a.difference(b) == "" })
+}
+
+// inOrder returns real servers sorted by address: the list itself, if it is.
+func inOrder(list []realServer) []realServer {
+	if slices.IsSortedFunc(list, compareReal) {
+		return list
+	}
+	return slices.SortedFunc(slices.Values(list), compareReal)
 }
 
 // String names the flags for people.

@@ -126,16 +126,15 @@ func (k setKind) Type() string { return k.traits().typeName }
 // entry is a member of a set. The fields that the type of the set does not have
 // are zero.
 type entry struct {
-	addr     netip.Addr
-	protocol dataplane.Protocol
+	addr, source netip.Addr
+	// mark is, in an entry with a port, what packets get; else a part of what
+	// tells entries apart.
+	mark     uint32
 	port     uint16
-	source   netip.Addr
+	protocol dataplane.Protocol
 	// bits is the length of the range of sources; zero where source is one
 	// address.
 	bits uint8
-	// mark is, in an entry with a port, what packets get; else a part of what
-	// tells entries apart.
-	mark uint32
 }
 
 // String returns the entry as ipset(8) takes it: "10.244.0.5,tcp:80,10.244.0.5".

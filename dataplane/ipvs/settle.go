@@ -30,21 +30,24 @@ func (t target) settle(have observed) target {
 
 // obstacles are the virtual servers of others.
 type obstacles struct {
-	byID map[serverID]virtualServer
+	byID map[serverID]*virtualServer
 	// at has one for each address.
-	at map[netip.Addr]virtualServer
+	at map[netip.Addr]*virtualServer
 }
 
 // obstacles returns those that were observed. What is in every way as it is wanted
 // is in nobody's way, and ours: the sets that say so may have been emptied.
 func (o observed) obstacles(want target) obstacles {
-	others := obstacles{map[serverID]virtualServer{}, map[netip.Addr]virtualServer{}}
-	as := make(map[serverID]virtualServer, len(want.servers))
-	for _, v := range want.servers {
-		as[v.serverID] = v
-	}
+	others := obstacles{map[serverID]*virtualServer{}, map[netip.Addr]*virtualServer{}}
+	var as map[serverID]*virtualServer
 	for id, v := range o.servers {
-		if !o.owns(id) && !as[id].is(v) {
+		if o.owns(id) {
+			continue
+		}
+		if as == nil {
+			as = want.index()
+		}
+		if w := as[id]; w == nil || !w.is(*v) {
 			others.byID[id], others.at[id.Addr] = v, v
 		}
 	}
@@ -82,22 +85,13 @@ func (t *target) blocked(others obstacles, e entry) *virtualServer {
 	if e.mark != 0 {
 		id := serverID{dataplane.Key{Addr: unspecified(t.family)}, e.mark}
 		if v, ok := others.byID[id]; ok || e.port == 0 {
-			return found(v, ok)
+			return v
 		}
 	}
 	if _, whole := t.sets[addresses][entry{addr: e.addr}]; whole {
-		v, ok := others.at[e.addr]
-		return found(v, ok)
+		return others.at[e.addr]
 	}
-	v, ok := others.byID[serverID{Key: e.key()}]
-	return found(v, ok)
-}
-
-func found(v virtualServer, ok bool) *virtualServer {
-	if !ok {
-		return nil
-	}
-	return &v
+	return others.byID[serverID{Key: e.key()}]
 }
 
 // leaveTo notes what is left to a virtual server of somebody else.

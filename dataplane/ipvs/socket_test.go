@@ -108,7 +108,7 @@ func TestRefusedObjects(t *testing.T) {
 		if err := (&phase{steps: s}).Apply(context.Background()); err != nil {
 			t.Errorf("adding what is there: %v", err)
 		}
-		list, err := k.listServers(context.Background())
+		list, err := k.listServers(context.Background(), 2)
 		if err != nil || len(list) != 2 {
 			t.Errorf("%d virtual servers, %v", len(list), err)
 		}

@@ -21,6 +21,10 @@ type target struct {
 	leftOut []leftOut
 	// remarks are for people: what the backend can never do.
 	remarks []string
+	// shared names all Services that ask for an entry, where there are several.
+	shared [setKinds]map[entry][]string
+	// entangled: it is not what the Services ask for one by one.
+	entangled bool
 	// known are the frontends of the table, served or not.
 	known map[serverID]bool
 	// partial: it is the part that a change touches of one that is wanted.
@@ -62,14 +66,23 @@ func newPart(part dataplane.Table, family dataplane.Family, scheduler string) ta
 	}
 	b := builder{target: &t, table: part, scheduler: scheduler, marking: marking{part.Node.Marks()},
 		numbers: map[uint32]string{}, marked: map[uint32]bool{}, used: map[string]bool{}}
-	frontends := b.expand()
-	t.known = make(map[serverID]bool, len(frontends))
-	for _, fe := range frontends {
+	t.known = make(map[serverID]bool, len(part.Frontends))
+	t.servers = make([]virtualServer, 0, len(part.Frontends))
+	b.expand(func(fe dataplane.Frontend) {
 		t.known[serverID{Key: fe.Key}] = true
 		b.frontend(fe)
-	}
+	})
 	b.hairpin()
 	return t
+}
+
+// index returns the virtual servers by what tells them apart.
+func (t target) index() map[serverID]*virtualServer {
+	out := make(map[serverID]*virtualServer, len(t.servers))
+	for i := range t.servers {
+		out[t.servers[i].serverID] = &t.servers[i]
+	}
+	return out
 }
 
 // has reports whether the family needs a set. Where the target is a part, it does

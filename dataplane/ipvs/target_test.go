@@ -84,10 +84,10 @@ func yieldTarget() target {
 // address on which it stands.
 func TestYield(t *testing.T) {
 	want := yieldTarget()
-	have := observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}}
+	have := observed{family: dataplane.IPv4, servers: map[serverID]*virtualServer{}}
 	for _, a := range []string{"198.51.100.7", "10.96.0.1"} {
 		v := virtualServer{serverID: serverID{Key: dataplane.Key{Addr: netip.MustParseAddr(a), Protocol: dataplane.TCP, Port: 80}}}
-		have.servers[v.serverID] = v
+		have.servers[v.serverID] = &v
 	}
 	want = want.settle(have)
 	if n := names(want.sets[addresses]); len(n) != 0 || len(want.servers) != 1 || len(want.leftOut) != 2 {
@@ -95,14 +95,13 @@ func TestYield(t *testing.T) {
 	}
 	for _, v := range yieldTarget().servers {
 		v.real = slices.Clone(v.real)
-		have.servers[v.serverID] = v
+		have.servers[v.serverID] = &v
 	}
 	if want = yieldTarget().settle(have); len(want.leftOut) != 0 {
 		t.Errorf("what is just as it is wanted is ours: %v", want.leftOut)
 	}
-	for id, v := range have.servers {
+	for _, v := range have.servers {
 		v.real = nil
-		have.servers[id] = v
 	}
 	have.routes = map[netip.Addr]heldRoute{netip.MustParseAddr("198.51.100.7"): {}}
 	want = yieldTarget().settle(have)
@@ -177,19 +176,22 @@ func (m *model) table(n uint32) map[netip.Addr]heldRoute {
 func (m *model) takeServer(a action) {
 	switch a := a.(type) {
 	case putServer:
-		v := a.server
-		v.real = m.servers[v.serverID].real
-		m.servers[v.serverID] = v
+		v := *a.server
+		v.real = nil
+		if held := m.servers[v.serverID]; held != nil {
+			v.real = held.real
+		}
+		m.servers[v.serverID] = &v
 	case dropServer:
 		delete(m.servers, a.server.serverID)
 	case putReal:
-		v := m.servers[a.server.serverID]
+		v := *m.servers[a.server.serverID]
 		v.real = append(slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr }), a.real)
-		m.servers[v.serverID] = v
+		m.servers[v.serverID] = &v
 	case dropReal:
-		v := m.servers[a.server.serverID]
+		v := *m.servers[a.server.serverID]
 		v.real = slices.DeleteFunc(slices.Clone(v.real), func(r realServer) bool { return r.addr == a.real.addr })
-		m.servers[v.serverID] = v
+		m.servers[v.serverID] = &v
 	}
 }
 
@@ -245,7 +247,7 @@ func (m *model) soundMarks() error {
 func (m *model) pass(want target) error {
 	m.wanted = want.wanted()
 	first, last := before(want, m.observed), after(want, m.observed)
-	for _, s := range first {
+	for s := range first.all() {
 		if err := m.take(s); err != nil {
 			return fmt.Errorf("%s: %w", s.change(), err)
 		}
@@ -258,13 +260,13 @@ func (m *model) pass(want target) error {
 			}
 		}
 	}
-	for _, s := range last {
+	for s := range last.all() {
 		if err := m.take(s); err != nil {
 			return fmt.Errorf("%s: %w", s.change(), err)
 		}
 	}
 	if left := append(before(want, m.observed), after(want, m.observed)...); len(left) != 0 {
-		return fmt.Errorf("left to do: %v", left[0].change())
+		return fmt.Errorf("left to do: %v", left[0].at(0).change())
 	}
 	return nil
 }
@@ -273,7 +275,7 @@ func (m *model) pass(want target) error {
 // worse than before or after, and nothing is left to do at the end.
 func TestEveryMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]virtualServer{}, routes: map[netip.Addr]heldRoute{},
+		m := &model{observed: observed{family: dataplane.IPv4, servers: map[serverID]*virtualServer{}, routes: map[netip.Addr]heldRoute{},
 			inbound: map[netip.Addr]heldRoute{}}}
 		for range rapid.IntRange(1, 6).Draw(t, "passes") {
 			seed := rapid.Uint64().Draw(t, "table")

@@ -144,7 +144,7 @@ func (w *walker) balance(hook string, at xtables.Part) (sent []xtables.Part, tak
 		step.Rule += " (persistent)"
 		w.Trace.Take(step)
 	}
-	return w.schedule(step, v, at), true
+	return w.schedule(step, *v, at), true
 }
 
 // schedule divides a part by weight, or evenly where the scheduler looks at none.
@@ -170,7 +170,7 @@ func (w *walker) schedule(step dataplane.Step, v virtualServer, at xtables.Part)
 		if one.Share *= weight(r) / total; one.Share == 0 {
 			continue
 		}
-		one.To, one.Translated, one.In = r.addr, true, ""
+		one.To, one.Translated, one.In = r.addr.addrPort(), true, ""
 		step.Rule, step.Why, step.Subject, step.Share = r.line("a", v), v.chooses()+" the endpoint becomes the destination", dataplane.AboutChoice, one.Share
 		w.Trace.Take(step)
 		sent = append(sent, one)

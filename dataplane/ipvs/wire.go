@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/moby/ipvs"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -83,7 +82,7 @@ func nested(body []byte, outer uint16, each func(kind uint16, value []byte)) err
 // decodeServer reads the answer that tells of one virtual server.
 func decodeServer(body []byte) (virtualServer, error) {
 	var v virtualServer
-	var addr, stats []byte
+	var addr []byte
 	family := dataplane.IPv4
 	err := nested(body, serviceAttribute, func(kind uint16, value []byte) {
 		switch kind {
@@ -105,8 +104,6 @@ func decodeServer(body []byte) (virtualServer, error) {
 			v.flags = serviceFlags(number(value[:min(4, len(value))])) // behind them stands a mask
 		case serviceTimeout:
 			v.timeout = uint32(number(value))
-		case serviceStats:
-			stats = value
 		}
 	})
 	if err != nil {
@@ -119,7 +116,23 @@ func decodeServer(body []byte) (virtualServer, error) {
 	if !v.Addr.IsValid() {
 		return v, fmt.Errorf("virtual server: address of %d bytes", len(addr))
 	}
-	return v, attributes(stats, v.counted.decode)
+	return v, nil
+}
+
+// decodeCounted reads of the same answer what was counted.
+func decodeCounted(body []byte) (countedServer, error) {
+	v, err := decodeServer(body)
+	c := countedServer{serverID: v.serverID}
+	if err != nil {
+		return c, err
+	}
+	var stats []byte
+	err = nested(body, serviceAttribute, func(kind uint16, value []byte) {
+		if kind == serviceStats {
+			stats = value
+		}
+	})
+	return c, errors.Join(err, attributes(stats, c.decode))
 }
 
 // decode reads one of the numbers.
@@ -150,7 +163,7 @@ func decodeReal(body []byte, f dataplane.Family) (realServer, error) {
 		case destPort:
 			port = portOf(value)
 		case destMethod:
-			r.foreign = method(uint32(number(value)))
+			r.foreign = methodOf(uint32(number(value)))
 		case destWeight:
 			r.weight = uint16(number(value))
 		case destUpper:
@@ -165,7 +178,7 @@ func decodeReal(body []byte, f dataplane.Family) (realServer, error) {
 	if err != nil {
 		return r, fmt.Errorf("real server: %w", err)
 	}
-	r.addr = netip.AddrPortFrom(addr, port)
+	r.addr = spotOf(netip.AddrPortFrom(addr, port))
 	return r, nil
 }
 
@@ -185,16 +198,4 @@ func portOf(value []byte) uint16 {
 		return 0
 	}
 	return binary.BigEndian.Uint16(value)
-}
-
-// method names a forwarding method as ipvsadm does; empty for masquerading.
-func method(flags uint32) string {
-	switch flags & ipvs.ConnFwdMask {
-	case ipvs.ConnFwdMasq, ipvs.ConnFwdLocalNode:
-		// A masqueraded real server on the node itself may be listed as local.
-		return ""
-	case ipvs.ConnFwdTunnel:
-		return "ipip"
-	}
-	return "gatewaying"
 }

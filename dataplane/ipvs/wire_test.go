@@ -45,7 +45,7 @@ func TestDecodeReal(t *testing.T) {
 		{"an address that looks like the other family's", "::a", dataplane.IPv6, nil},
 	} {
 		r, err := decodeReal(saidOf(c.addr, c.more...), c.family)
-		if want := netip.AddrPortFrom(netip.MustParseAddr(c.addr), 8080); err != nil || r.addr != want {
+		if want := netip.AddrPortFrom(netip.MustParseAddr(c.addr), 8080); err != nil || r.addr.addrPort() != want {
 			t.Errorf("%s: %s, %v; want %s", c.name, r.addr, err, want)
 		}
 	}
