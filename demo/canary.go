@@ -34,7 +34,7 @@ func playCanary(ctx context.Context, s *stage) error {
 
 // shares asks so many times and counts the answers of each version.
 func (s *stage) shares(ctx context.Context, addr string) (v1, v2 int, err error) {
-	out, err := s.quiet(ctx, fmt.Sprintf("ip netns exec pod-a %s load %s:80 --rate 2000 --count %d -o json", shellQuote(s.Self), addr, canaryConnections))
+	out, err := s.quiet(ctx, fmt.Sprintf("ip netns exec pod-a %s load %s:80 --rate 2000 --patience 20s --count %d -o json", shellQuote(s.Self), addr, canaryConnections))
 	if err != nil {
 		return 0, 0, err
 	}

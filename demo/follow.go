@@ -12,8 +12,13 @@ import (
 	"time"
 )
 
-// patience is how long a lesson waits for what is to come by itself.
-const patience = 60 * time.Second
+// patience is how long a lesson waits for what is to come by itself: much longer
+// than it takes, as the machine may have other work.
+const patience = 4 * time.Minute
+
+// killPause is the command line that loses a Pod: its pause process is killed. Not by
+// the numbers that pgrep finds, as one of them may be a child that is gone by then.
+func killPause(pod string) string { return "pkill -9 -f 'paus[e] default/" + pod + " '" }
 
 // play makes the manifest directory, plays acts in their order, and removes what
 // they made.

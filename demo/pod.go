@@ -92,16 +92,20 @@ func onePortSpace(ctx context.Context, s *stage) error {
 	if _, err := s.run(ctx, "toyproxy sync --backend "+s.Backend+" 2>&1 || true"); err != nil {
 		return err
 	}
+	refused := func(log string) bool { return strings.Contains(log, "address already in use") }
+	const logs = "toyproxy logs clash --all-containers"
+	if _, err := s.silently(ctx, logs, refused); err != nil {
+		return err
+	}
+	if _, err := s.run(ctx, logs); err != nil {
+		return err
+	}
 	first, err := s.quiet(ctx, "toyproxy logs clash -c first")
 	if err != nil {
 		return err
 	}
 	second, err := s.quiet(ctx, "toyproxy logs clash -c second")
 	if err != nil {
-		return err
-	}
-	refused := func(log string) bool { return strings.Contains(log, "address already in use") }
-	if _, err := s.run(ctx, "toyproxy logs clash --all-containers"); err != nil {
 		return err
 	}
 	if err := s.expect(refused(first) != refused(second), "one of them has the port, the other finds the address in use"); err != nil {
@@ -113,7 +117,7 @@ func onePortSpace(ctx context.Context, s *stage) error {
 // pauseLost shows that the Pod is as long as its pause process.
 func pauseLost(ctx context.Context, s *stage) error {
 	s.say("The pause process is the Pod: when it is lost, the Pod is, with all its containers.")
-	if _, err := s.run(ctx, `kill -9 $(pgrep -f 'paus[e] default/pair')`); err != nil {
+	if _, err := s.run(ctx, killPause("pair")); err != nil {
 		return err
 	}
 	_, err := s.until(ctx, "toyproxy get pods pair --no-headers", "the Pod has failed", func(answer string) bool {

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // playReconcile is rows L4 to L8: a loop that counts, creates and deletes.
@@ -36,14 +34,18 @@ func (s *stage) once(ctx context.Context, app string) (before, after []pod, err 
 	return before, parsePods(out), err
 }
 
-// iterations are the seven of the lesson (L4, L5): each sync is one.
+// iteration is one sync: so many Pods are wanted and have been lost, so many are
+// made and ended.
+type iteration struct {
+	tell           string
+	replicas, lose int
+	made, end      int
+}
+
+// iterations are the seven of the lesson (L4, L5).
 func iterations(ctx context.Context, s *stage) error {
-	for i, step := range []struct {
-		tell      string
-		replicas  int
-		lose      int
-		made, end int
-	}{
+	born := map[string]int{} // the iteration in which each Pod was made
+	for i, step := range []iteration{
 		{"Three are wanted and there are none.", 3, 0, 3, 0},
 		{"There are as many as wanted: nothing is done.", 3, 0, 0, 0},
 		{"Five are wanted.", 5, 0, 2, 0},
@@ -53,32 +55,8 @@ func iterations(ctx context.Context, s *stage) error {
 		{"Two: nothing is done.", 2, 0, 0, 0},
 	} {
 		s.say("Iteration %d. %s", i+1, step.tell)
-		if err := s.want("worker", step.replicas); err != nil {
+		if err := s.iterate(ctx, i, step, born); err != nil {
 			return err
-		}
-		if err := s.lose(ctx, "worker", step.lose); err != nil {
-			return err
-		}
-		born, err := s.ages(ctx)
-		if err != nil {
-			return err
-		}
-		before, after, err := s.once(ctx, "worker")
-		if err != nil {
-			return err
-		}
-		alive := slices.DeleteFunc(slices.Clone(before), func(p pod) bool { return !p.up() })
-		if err := s.expect(allUp(after, step.replicas), "%d Pods live", step.replicas); err != nil {
-			return err
-		}
-		made, ended := fresh(before, after), fresh(after, alive)
-		if err := s.expect(len(made) == step.made && len(ended) == step.end, "%d made, under new names, and %d ended", step.made, step.end); err != nil {
-			return err
-		}
-		if step.end > 0 {
-			if err := s.expectOldest(born, after); err != nil {
-				return err
-			}
 		}
 		// Pods are as old as the second in which they were made.
 		if _, err := s.quiet(ctx, "sleep 1.1"); err != nil {
@@ -88,42 +66,49 @@ func iterations(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// ages are the creation times of an app's Pods, by name.
-func (s *stage) ages(ctx context.Context) (map[string]time.Time, error) {
-	out, err := s.quiet(ctx, "toyproxy get pods -l app=worker -o json")
+// iterate plays one iteration and notes which Pods it has made.
+func (s *stage) iterate(ctx context.Context, number int, step iteration, born map[string]int) error {
+	if err := s.want("worker", step.replicas); err != nil {
+		return err
+	}
+	if err := s.lose(ctx, "worker", step.lose); err != nil {
+		return err
+	}
+	before, after, err := s.once(ctx, "worker")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list struct {
-		Items []struct {
-			Metadata struct {
-				Name              string
-				CreationTimestamp time.Time
-			}
-		}
+	alive := slices.DeleteFunc(slices.Clone(before), func(p pod) bool { return !p.up() })
+	if err := s.expect(allUp(after, step.replicas), "%d Pods live", step.replicas); err != nil {
+		return err
 	}
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		return nil, fmt.Errorf("ages of the Pods: %w", err)
+	made, ended := fresh(before, after), fresh(after, alive)
+	if err := s.expect(len(made) == step.made && len(ended) == step.end, "%d made, under new names, and %d ended", step.made, step.end); err != nil {
+		return err
 	}
-	born := map[string]time.Time{}
-	for _, p := range list.Items {
-		born[p.Metadata.Name] = p.Metadata.CreationTimestamp
+	for _, name := range made {
+		born[name] = number
 	}
-	return born, nil
+	if step.end == 0 {
+		return nil
+	}
+	return s.expectOldest(born, ended, after)
 }
 
-// expectOldest: nobody who has gone was older than one who has stayed.
-func (s *stage) expectOldest(born map[string]time.Time, after []pod) error {
-	stayed, right := names(after), true
-	for gone, then := range born {
-		for name := range stayed {
-			right = right && (stayed[gone] || !then.Before(born[name]))
+// expectOldest: nobody who has gone is of an earlier iteration than one who has
+// stayed. Pods of one iteration are as old as each other.
+func (s *stage) expectOldest(born map[string]int, gone []string, after []pod) error {
+	right := true
+	for stayed := range names(after) {
+		for _, name := range gone {
+			right = right && born[name] >= born[stayed]
 		}
 	}
 	return s.expect(right, "the oldest have stayed")
 }
 
-// lose kills the pause processes of the first so many Pods.
+// lose kills the pause processes of the first so many Pods, and waits until those
+// are seen to be dead: a signal is sent before it is obeyed.
 func (s *stage) lose(ctx context.Context, app string, n int) error {
 	if n == 0 {
 		return nil
@@ -132,12 +117,16 @@ func (s *stage) lose(ctx context.Context, app string, n int) error {
 	if err != nil {
 		return err
 	}
+	lost := names(pods[:n])
 	for _, p := range pods[:n] {
-		if _, err := s.run(ctx, "kill -9 $(pgrep -f 'paus[e] default/"+p.name+"')"); err != nil {
+		if _, err := s.run(ctx, killPause(p.name)); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err = s.silently(ctx, podsOf+app, func(answer string) bool {
+		return !slices.ContainsFunc(parsePods(answer), func(p pod) bool { return lost[p.name] && p.up() })
+	})
+	return err
 }
 
 // sideBySide is L6: two controllers, and neither touches the other's Pods.
@@ -178,6 +167,10 @@ func bounded(ctx context.Context, s *stage) (err error) {
 	if _, err := s.untilPods(ctx, "worker", 7); err != nil {
 		return err
 	}
+	// The last pass writes its line after the Pods are there.
+	if err := s.untilMade(ctx, "", 5); err != nil {
+		return err
+	}
 	out, err := s.run(ctx, `grep -o 'made=[1-9]' run.log`)
 	if err != nil {
 		return err
@@ -205,13 +198,6 @@ func randomLoss(ctx context.Context, s *stage) (err error) {
 		}
 		worst = max(worst, passes)
 	}
-	// The last pass may write its line after the Pod is there.
-	if _, err := s.silently(ctx, "cat run.log", func(log string) bool {
-		_, made := madeBy(log)
-		return made >= lossRounds
-	}); err != nil {
-		return err
-	}
 	log, err := s.log()
 	if err != nil {
 		return err
@@ -235,13 +221,19 @@ func (s *stage) loseOne(ctx context.Context, dice *rand.Rand) (passes int, err e
 		return 0, err
 	}
 	victim := pods[dice.IntN(len(pods))]
-	if _, err := s.quiet(ctx, "kill -9 $(pgrep -f 'paus[e] default/"+victim.name+"')"); err != nil {
+	if _, err := s.quiet(ctx, killPause(victim.name)); err != nil {
 		return 0, err
 	}
 	if _, err := s.silently(ctx, podsOf+"worker", func(answer string) bool {
 		now := parsePods(answer)
 		return allUp(now, len(pods)) && !names(now)[victim.name]
 	}); err != nil {
+		log, _ := s.log()
+		return 0, fmt.Errorf("%d Pods without %s: %w\nthe end of run.log:\n%s", len(pods), victim.name, err, log[max(0, len(log)-3000):])
+	}
+	// The pass writes its line after the Pod is there. Without it, it would count for
+	// the next loss.
+	if err := s.untilMade(ctx, before, 1); err != nil {
 		return 0, err
 	}
 	after, err := s.log()
@@ -250,6 +242,16 @@ func (s *stage) loseOne(ctx context.Context, dice *rand.Rand) (passes int, err e
 	}
 	passes, _ = madeBy(after[len(before):])
 	return passes, nil
+}
+
+// untilMade waits until the log tells, behind what it has told before, of so many
+// Pods that were made.
+func (s *stage) untilMade(ctx context.Context, before string, n int) error {
+	_, err := s.silently(ctx, "cat run.log", func(log string) bool {
+		_, made := madeBy(log[min(len(before), len(log)):])
+		return made >= n
+	})
+	return err
 }
 
 // log is what toyproxy run has written so far.

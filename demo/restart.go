@@ -49,7 +49,7 @@ func restarted(ctx context.Context, s *stage, before pod) ([]pod, error) {
 // replaced: a Pod that is lost is never repaired.
 func replaced(ctx context.Context, s *stage, before pod) error {
 	s.say("Now the Pod itself is lost: its pause process is killed. Nobody repairs it: another one takes its place.")
-	if _, err := s.run(ctx, "kill -9 $(pgrep -f 'paus[e] default/"+before.name+"')"); err != nil {
+	if _, err := s.run(ctx, killPause(before.name)); err != nil {
 		return err
 	}
 	out, err := s.until(ctx, podsOf+"web", "one Pod is ready again", func(answer string) bool {

@@ -53,7 +53,7 @@ func rolling(version string) deployment {
 // underLoad rolls out v2 while connections come at a steady rate.
 func underLoad(ctx context.Context, s *stage, old []pod) error {
 	s.say("A client opens 2,000 connections a second. Meanwhile the template changes: v2.")
-	stop, err := s.beside(ctx, "ip netns exec pod-a "+s.Self+" load "+vip+":80 --rate 2000 --for 10m -o json", "load.json")
+	stop, err := s.beside(ctx, "ip netns exec pod-a "+s.Self+" load "+vip+":80 --rate 2000 --patience 20s --for 30m -o json", "load.json")
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *stage) rollOut(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, "toyproxy rollout status deployment/web --timeout 120s"); err != nil {
+	if _, err := s.run(ctx, "toyproxy rollout status deployment/web --timeout 5m"); err != nil {
 		return err
 	}
 	_, err := s.untilPods(ctx, "web", rolloutReplicas)

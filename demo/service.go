@@ -80,7 +80,7 @@ func kernelOnly(ctx context.Context, s *stage) error {
 // podLost is t1 and t2: a Pod dies and its address leaves the rules.
 func podLost(ctx context.Context, s *stage) error {
 	s.say("t1: web-2 is lost: its processes are killed. Nobody repairs a lost Pod; whoever wanted it takes its manifest away.")
-	if _, err := s.run(ctx, `kill -9 $(pgrep -f 'paus[e] default/web-2')`); err != nil {
+	if _, err := s.run(ctx, killPause("web-2")); err != nil {
 		return err
 	}
 	if err := s.remove("web-2.yaml"); err != nil {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -107,17 +108,35 @@ func (r *Runtime) observe() (observation, error) {
 	return o, errors.Join(errs...)
 }
 
+// sighting is a process that says it holds a Pod, as it was seen.
+type sighting struct {
+	process
+	netns uint64
+	alive bool
+}
+
 // look finds the pause process of a Pod. It is ours when it reported itself, or
 // when it sits in the namespace with the Pod's name, which is ours: a toyproxy in
-// a container may use the same names and directories for others.
+// a container may use the same names and directories for others. Of several the
+// oldest is it: what it starts bears its command line for a moment.
 func (r *Runtime) look(l *live, name string, found []process) (err error) {
 	namespace, pod, _ := strings.Cut(name, "/")
-	l.report, l.reported, err = readReport(reportPath(r.cfg.StateDir, namespace, pod))
 	home := r.home(l.pod, name)
-	for _, p := range found {
-		at := netnsOf(p.Pid)
-		if at != 0 && at == home || l.reported && p == l.report.process {
-			l.pause, l.held, l.astray = p, p.alive(), at != home
+	seen := make([]sighting, len(found))
+	for i, p := range found {
+		seen[i] = sighting{p, netnsOf(p.Pid), p.alive()}
+	}
+	// After that: what a process reported before its end is read, so that one that has
+	// ended by now is not taken for one that never began.
+	l.report, l.reported, err = readReport(reportPath(r.cfg.StateDir, namespace, pod))
+	slices.SortFunc(seen, func(a, b sighting) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Pid, b.Pid)) })
+	for _, s := range seen {
+		told := l.reported && s.process == l.report.process
+		if told || !l.held && s.netns != 0 && s.netns == home {
+			l.pause, l.held, l.astray = s.process, s.alive, s.netns != home
+		}
+		if told {
+			break
 		}
 	}
 	return err

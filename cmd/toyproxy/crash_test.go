@@ -60,6 +60,7 @@ func TestCrash(t *testing.T) {
 		t.Errorf("Pods that nobody touched:\n%swere\n%s", now, pods)
 	}
 	t.Logf("%d kills, %d connections meanwhile, %d failed", crashes, res.Sent, res.Failed)
+	b.awaitNoLeak()
 	b.kill(syscall.SIGTERM)
 	b.expectNoLeak()
 	b.sh("toyproxy down")
@@ -119,9 +120,33 @@ func (c *churn) settle() {
 	})
 }
 
+// awaitNoLeak waits until the agent has done all that there is to do: Pods are
+// counted before the last of what they had is gone.
+func (b *box) awaitNoLeak() {
+	b.t.Helper()
+	b.await("the node to be as the manifests say", func() bool {
+		_, err := b.try("toyproxy verify -f manifests")
+		return err == nil && len(b.leaks()) == 0
+	})
+}
+
 // expectNoLeak compares what there is with the Pods there are, and the kernel
 // with what a pass from scratch would make it.
 func (b *box) expectNoLeak() {
+	b.t.Helper()
+	for _, leak := range b.leaks() {
+		b.t.Error(leak)
+	}
+	if out, err := b.try("toyproxy verify -f manifests"); err != nil {
+		b.t.Errorf("verify: %v\n%s", err, out)
+	}
+	if out, err := b.try("toyproxy sync -f manifests"); err != nil || !strings.Contains(out, "nothing changed") {
+		b.t.Errorf("a sync afterwards: %v\n%s", err, out)
+	}
+}
+
+// leaks are what there is of Pods that there are not.
+func (b *box) leaks() (found []string) {
 	b.t.Helper()
 	lines := func(text string) []string {
 		out := strings.Fields(text)
@@ -137,7 +162,7 @@ func (b *box) expectNoLeak() {
 		"reports":         `ls /run/toyproxy/pause | sed 's/^default_//; s/\.json$//'`,
 	} {
 		if got := lines(b.sh(line)); len(got) > 0 && !slices.Equal(got, pods) {
-			b.t.Errorf("%s: %q, want those of the Pods: %q", what, got, pods)
+			found = append(found, fmt.Sprintf("%s: %q, want those of the Pods: %q", what, got, pods))
 		}
 	}
 	var leased struct{ Networks map[string]any }
@@ -145,16 +170,11 @@ func (b *box) expectNoLeak() {
 		b.t.Fatal(err)
 	}
 	if got := slices.Sorted(maps.Keys(leased.Networks)); !slices.Equal(got, pods) {
-		b.t.Errorf("leases: %q, want those of the Pods: %q", got, pods)
+		found = append(found, fmt.Sprintf("leases: %q, want those of the Pods: %q", got, pods))
 	}
 	links := strings.Count(b.sh("ip -o link show master toybr0"), "\n")
 	if links != len(pods) {
-		b.t.Errorf("%d links of Pods, want %d:\n%s", links, len(pods), b.sh("ip -o link"))
+		found = append(found, fmt.Sprintf("%d links of Pods, want %d:\n%s", links, len(pods), b.sh("ip -o link")))
 	}
-	if out, err := b.try("toyproxy verify -f manifests"); err != nil {
-		b.t.Errorf("verify: %v\n%s", err, out)
-	}
-	if out, err := b.try("toyproxy sync -f manifests"); err != nil || !strings.Contains(out, "nothing changed") {
-		b.t.Errorf("a sync afterwards: %v\n%s", err, out)
-	}
+	return found
 }

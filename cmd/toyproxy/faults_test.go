@@ -25,6 +25,7 @@ func onRun(t *testing.T, flags string, test func(*testing.T, *box)) {
 			b.write("web.yaml", deploymentText("web", "10.96.0.10", 2, "v1"))
 			b.run("--min-sync-period 50ms --sync-period 2s --backend " + backend + " " + flags)
 			b.awaitAnswer("pod-a", "10.96.0.10")
+			b.await("both Pods", func() bool { return strings.Count(b.sh("toyproxy get pods -l app=web --no-headers"), " 1/1 ") == 2 })
 			test(t, b)
 			b.kill(syscall.SIGTERM)
 			b.sh("toyproxy down")
@@ -44,7 +45,7 @@ spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: 8080
 func (b *box) answers(addr string, want bool) {
 	b.t.Helper()
 	b.await(fmt.Sprintf("%s to answer: %v", addr, want), func() bool {
-		_, err := b.try("curl -sf -m 1 -o /dev/null " + addr)
+		_, err := b.try("curl -sf -m 3 -o /dev/null " + addr)
 		return (err == nil) == want
 	})
 }
@@ -99,6 +100,10 @@ func TestForeignRules(t *testing.T) {
 		}
 		want := b.sh(list)
 		b.sh(ruleCount) // brings up what listing makes
+		b.await("all rules", func() bool {
+			_, err := b.try("toyproxy verify -f manifests")
+			return err == nil
+		})
 		rules := b.sh(ruleCount)
 		for range 5 {
 			b.sh("nft delete table ip toyproxy 2>/dev/null; for i in iptables-nft iptables-legacy ip6tables-nft ip6tables-legacy; do for t in nat filter mangle; do $i -t $t -F 2>/dev/null; done; done; true")

@@ -150,10 +150,14 @@ func (b *box) kill(sig syscall.Signal) {
 	b.agent = nil
 }
 
-// await waits for a condition for at most a minute.
+// longest is how long a test waits for what is to come by itself: many times what it
+// takes, as the machine may have other work.
+const longest = 4 * time.Minute
+
+// await waits for a condition.
 func (b *box) await(what string, holds func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(longest); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			log, _ := os.ReadFile(filepath.Join(b.dir, "run.log"))
 			b.t.Fatalf("waited in vain for %s; the end of the agent's log:\n%s", what, log[max(0, len(log)-4000):])
@@ -174,7 +178,7 @@ func (b *box) awaitAnswer(pod, addr string) {
 // returns what became of them.
 func (b *box) stream(pod, target string, rate int) (stop func() load.Result) {
 	b.t.Helper()
-	cmd := b.command(fmt.Sprintf("exec ip netns exec %s toyproxy load %s --rate %d --for 2h -o json", pod, target, rate))
+	cmd := b.command(fmt.Sprintf("exec ip netns exec %s toyproxy load %s --rate %d --patience 20s --for 2h -o json", pod, target, rate))
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -204,7 +208,7 @@ func (b *box) dial(pod, protocol, target string) *flow {
 	b.t.Helper()
 	f := &flow{}
 	err := podnet.Do(fmt.Sprintf("/proc/%d/root/run/netns/%s", b.pid, pod), func() (err error) {
-		f.conn, err = net.DialTimeout(protocol, target, 5*time.Second)
+		f.conn, err = net.DialTimeout(protocol, target, 30*time.Second)
 		return err
 	})
 	if err != nil {
@@ -227,7 +231,7 @@ func (f *flow) ask() (string, error) {
 		if _, err = f.conn.Write([]byte("hello\n")); err != nil {
 			return "", err
 		}
-		_ = f.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		_ = f.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 		n, err = f.conn.Read(buf)
 		if err == nil || f.conn.LocalAddr().Network() == "tcp" {
 			break

@@ -197,7 +197,7 @@ func snapshotCommand(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: snapshot FILE")
 	}
 	cmd := exec.Command("nsenter", nodeArgs(ts, []string{"sh", "-c", dumps})...)
-	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(longest, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	out, err := cmd.Output()
 	ts.Check(err)

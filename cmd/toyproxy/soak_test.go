@@ -57,10 +57,7 @@ func TestSoak(t *testing.T) {
 	}
 	s.untilSteady()
 	// The last rollouts may be under way, with as many Pods as there are to be.
-	b.await("the node to be as the manifests say", func() bool {
-		_, err := b.try("toyproxy verify -f manifests")
-		return err == nil
-	})
+	b.awaitNoLeak()
 	s.judge()
 	b.kill(syscall.SIGTERM)
 	b.expectNoLeak()
@@ -246,14 +243,17 @@ func (s *soak) judge() {
 	if quarter == 0 {
 		s.t.Fatalf("%d looks are too few", len(s.sizes))
 	}
+	// What leaks does so with each of hundreds of edits. A few more threads or pipes
+	// are those of a pass under way, of which a slow machine sees more.
+	const few = 16
 	early, late := middle(s.sizes[quarter:2*quarter]), middle(s.sizes[len(s.sizes)-quarter:])
 	s.t.Logf("%d edits; memory %d kB → %d kB, threads %d → %d, descriptors %d → %d, goroutines %d → %d", s.edits,
 		early.kilobytes, late.kilobytes, early.threads, late.threads, early.files, late.files, early.goroutines, late.goroutines)
 	for what, grown := range map[string]bool{
 		"memory":      late.kilobytes > early.kilobytes*3/2+8<<10,
-		"threads":     late.threads > early.threads+4,
-		"descriptors": late.files > early.files+4,
-		"goroutines":  late.goroutines > early.goroutines+4,
+		"threads":     late.threads > early.threads+few,
+		"descriptors": late.files > early.files+few,
+		"goroutines":  late.goroutines > early.goroutines+few,
 	} {
 		if grown {
 			s.t.Errorf("%s grew: %+v, then %+v", what, early, late)
