@@ -45,7 +45,8 @@ var rules = []rule{
 	// Names and front doors: from live objects to servers.
 	{dir: "cluster/follow", imports: "cluster cluster/state", k8s: true, io: "*"},
 	{dir: "dns", imports: "cluster endpoints", k8s: true},
-	{dir: "dns/server", imports: "cluster dns serve", k8s: true, io: "*"},
+	{dir: "dns/forward", io: "*"},
+	{dir: "dns/server", imports: "cluster dns dns/forward serve", k8s: true, io: "*"},
 	{dir: "ingress", imports: "cluster", k8s: true},
 	{dir: "ingress/gateway", imports: "cluster ingress", k8s: true},
 	{dir: "ingress/proxy", imports: "cluster ingress serve", k8s: true, io: "*"},
