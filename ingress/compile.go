@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/toyproxy/toyproxy/cluster"
 )
@@ -139,7 +140,7 @@ func parseHost(text string) (Hostname, bool) {
 	}
 	name := strings.ToLower(text)
 	plain := strings.TrimPrefix(name, "*.")
-	return Hostname{Name: name}, plain != "" && NormalizeHost(plain) == plain && !strings.Contains(plain, ":")
+	return Hostname{Name: name}, len(validation.IsDNS1123Subdomain(plain)) == 0
 }
 
 // claimPath claims one path of a host.
