@@ -104,7 +104,7 @@ func (s *service) spots() []spot {
 		}
 	}
 	for e := range s.endpoints() {
-		names.add(spot{place: atEndpoint, label: strings.ToLower(e.label())})
+		names.add(spot{place: atEndpoint, label: e.label()})
 	}
 	return names.values()
 }

@@ -37,7 +37,7 @@ type slice struct {
 	// these are.
 	addrs []netip.Addr
 	ready int
-	// hosts are the endpoints' hostnames, "" where one has none; nil when none has.
+	// hosts are the endpoints' hostnames in lower case, "" where one has none; nil when none has.
 	hosts []string
 }
 
@@ -141,7 +141,7 @@ func (s *slice) add(e *discoveryv1.Endpoint) {
 		}
 		host := ""
 		if e.Hostname != nil {
-			host = *e.Hostname
+			host = strings.ToLower(*e.Hostname)
 		}
 		s.hosts = append(s.hosts, host)
 	}
@@ -216,7 +216,7 @@ func (s *service) named(label string) iter.Seq[endpoint] {
 	addr, isAddr := undashed(label, true)
 	return func(yield func(endpoint) bool) {
 		for e := range s.endpoints() {
-			match := e.host == "" && isAddr && e.addr == addr || e.host != "" && strings.EqualFold(e.host, label)
+			match := e.host == label && e.host != "" || e.host == "" && isAddr && e.addr == addr
 			if match && !yield(e) {
 				return
 			}
