@@ -57,7 +57,7 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add("do", syncCommand(), runCommand(), scaleCommand(), rolloutCommand(), deleteCommand(), downCommand())
-	add("do", execCommand(), newDNSCommand())
+	add("do", execCommand(), newDNSCommand(), ingressCommand())
 	add("look", logsCommand())
 	add("look", planCommand(), verifyCommand(), renderCommand(), validateCommand(), getCommand(), describeCommand(), topCommand(), eventsCommand(),
 		waitCommand(), explainCommand())
