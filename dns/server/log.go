@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,14 +162,9 @@ func (x *exchange) line(bytes int, took time.Duration) string {
 		rcodeName(x.reply.Rcode), flags(&x.reply), bytes, strconv.FormatFloat(took.Seconds(), 'f', 9, 64))
 }
 
-// printable is a name as it can stand in a line; the library has escaped what is not
-// ASCII.
-func printable(name string) string {
-	if name == "" {
-		return "."
-	}
-	return strings.ReplaceAll(name, `"`, `\"`)
-}
+// printable is a name as it can stand in a line: the library has escaped quotation
+// marks and what is not ASCII.
+func printable(name string) string { return cmp.Or(name, ".") }
 
 // flags are those of a reply, as dig names them.
 func flags(m *mdns.Msg) string {
