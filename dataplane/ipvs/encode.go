@@ -278,6 +278,15 @@ type localRoute struct {
 	table uint32
 }
 
+// listRoutes writes a request to list the routes of a table that make an address local.
+// A kernel that does not look at what is asked for tells all routes.
+func (e *encoder) listRoutes(f dataplane.Family, table uint32) {
+	at := e.open(unix.RTM_GETROUTE, 0)
+	e.buf = append(e.buf, afOf(f), 0, 0, 0, unix.RT_TABLE_UNSPEC, 0, 0, unix.RTN_LOCAL, 0, 0, 0, 0)
+	e.uint32(unix.RTA_TABLE, table)
+	e.close(at)
+}
+
 // route writes a request to add or to delete a local route.
 func (e *encoder) route(command, flags uint16, r localRoute) {
 	at := e.open(command, flags)

@@ -37,10 +37,10 @@ func (k *kernel) readOwnership(ctx context.Context, o *observed) error {
 		return err
 	}
 	var err error
-	if o.routes, o.local, err = k.localRoutes(o.family, unix.RT_TABLE_LOCAL); err != nil {
+	if o.routes, o.local, err = k.localRoutes(ctx, o.family, unix.RT_TABLE_LOCAL); err != nil {
 		return err
 	}
-	return k.readInbound(o)
+	return k.readInbound(ctx, o)
 }
 
 // readSets reads those of our sets that are there: of many kinds there is none.
@@ -123,74 +123,6 @@ func (k *kernel) lacksType(ctx context.Context, name string, f dataplane.Family)
 		return false, fmt.Errorf("ipset type %s: %w", name, err)
 	}
 	return false, nil
-}
-
-// localRoutes returns the routes of a table that make an address local: ours, and
-// the addresses of others.
-func (k *kernel) localRoutes(f dataplane.Family, table int) (ours map[netip.Addr]heldRoute, others map[netip.Addr]bool, err error) {
-	filter := &netlink.Route{Table: table, Type: unix.RTN_LOCAL}
-	take := func(r netlink.Route) bool {
-		if r.Dst == nil {
-			return true
-		}
-		a, ok := netip.AddrFromSlice(r.Dst.IP)
-		switch ones, _ := r.Dst.Mask.Size(); {
-		case !ok || ones != a.BitLen():
-		case r.Protocol != routeProtocol:
-			others[a] = true
-		default:
-			source, _ := netip.AddrFromSlice(r.Src)
-			ours[a] = heldRoute{source: source, loopback: r.LinkIndex == k.loop, priority: uint32(r.Priority)}
-		}
-		return true
-	}
-	err = retryDump(func() error {
-		ours, others = map[netip.Addr]heldRoute{}, map[netip.Addr]bool{}
-		return k.nl.RouteListFilteredIter(int(afOf(f)), filter, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_TYPE, take)
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("routes of table %d: %w", table, err)
-	}
-	return ours, others, nil
-}
-
-// readInbound reads the routes of our table, and the rules that lead to it.
-func (k *kernel) readInbound(o *observed) error {
-	var err error
-	if o.inbound, _, err = k.localRoutes(o.family, inboundTable); err != nil {
-		return err
-	}
-	rules, err := k.nl.RuleListFiltered(int(afOf(o.family)), &netlink.Rule{Table: inboundTable, Priority: inboundPriority}, netlink.RT_FILTER_TABLE|netlink.RT_FILTER_PRIORITY)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
-		o.lacks[brought] = true
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("routing policy: %w", err)
-	}
-	for _, r := range rules {
-		o.policies = append(o.policies, policyOf(r))
-	}
-	return nil
-}
-
-// policyOf reads a rule of the routing policy.
-func policyOf(r netlink.Rule) policy {
-	p := policy{mark: r.Mark}
-	if r.Mark != 0 {
-		p.mask = 0xffffffff
-	}
-	if r.Mask != nil {
-		p.mask = *r.Mask
-	}
-	if r.Dst != nil {
-		p.to.Addr, _ = netip.AddrFromSlice(r.Dst.IP)
-	}
-	p.to.Protocol = dataplane.Protocol(r.IPProto)
-	if r.Dport != nil {
-		p.to.Port = r.Dport.Start
-	}
-	return p
 }
 
 // retryDump repeats a listing that the kernel interrupted because something

@@ -44,6 +44,9 @@ func openSocket(protocol int) (*socket, error) {
 		s.close()
 		return nil, os.NewSyscallError("setsockopt NETLINK_CAP_ACK", err)
 	}
+	// Listings are narrowed down by the kernel, if it can: there may be very many
+	// routes of others. We look at what is listed in any case.
+	_ = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
 	return s, nil
 }
 

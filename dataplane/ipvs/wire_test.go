@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/toyproxy/toyproxy/dataplane"
 )
 
@@ -54,14 +56,17 @@ func TestDecodeReal(t *testing.T) {
 // FuzzDecode proves that no message makes the readers panic.
 func FuzzDecode(f *testing.F) {
 	whole := saidOf("10.244.0.5", attribute(destWeight, []byte{1, 0, 0, 0}), attribute(destActive, []byte{7, 0, 0, 0}))
-	for _, seed := range [][]byte{nil, {0}, whole, whole[:len(whole)-3], append(make([]byte, genericHeader), attribute(serviceAttribute, attribute(serviceMark, []byte{1}))...)} {
+	route := append([]byte{unix.AF_INET, 32, 0, 0, 0, routeProtocol, 0, unix.RTN_LOCAL, 0, 0, 0, 0}, attribute(unix.RTA_DST, []byte{10, 96, 0, 1})...)
+	for _, seed := range [][]byte{nil, {0}, whole, route, whole[:len(whole)-3], append(make([]byte, genericHeader), attribute(serviceAttribute, attribute(serviceMark, []byte{1}))...)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(_ *testing.T, body []byte) {
 		_, _ = decodeFamily(body)
 		_, _ = decodeServer(body)
+		_, _ = decodeCounted(body)
 		_, _ = decodeReal(body, dataplane.IPv4)
 		_, _ = decodeReal(body, dataplane.IPv6)
+		_, _ = decodeRoute(body)
 		h := heldSet{entries: map[entry]struct{}{}}
 		_ = h.decodeMessage(body)
 	})
