@@ -14,7 +14,7 @@ import (
 	"github.com/toyproxy/toyproxy/cluster"
 )
 
-// Input is what Compile reads. Nothing of it is changed.
+// Input is what Compile reads. Nothing of it is changed but Pairs.
 type Input struct {
 	Ingresses []*networkingv1.Ingress
 	Classes   []*networkingv1.IngressClass
@@ -23,6 +23,8 @@ type Input struct {
 	Secrets  []*corev1.Secret
 	// Controller is the spec.controller of our classes; "" is ControllerName.
 	Controller string
+	// Pairs is what earlier calls have found of the Secrets; nil: all are read.
+	Pairs *Pairs
 }
 
 // Output is what Compile makes of it.
@@ -52,6 +54,7 @@ type compiler struct {
 	// claims has what the objects ask for, by what they ask for: of several, one has it.
 	claims map[claimKey][]*claim
 	secure map[Hostname]bool // hosts that have TLS
+	pairs  map[*corev1.Secret]pair
 }
 
 // Compile makes a Config from Ingress objects. The order of the lists and of the paths
@@ -61,7 +64,7 @@ type compiler struct {
 func Compile(in Input) Output {
 	c := &compiler{
 		in: in, services: map[types.NamespacedName]*corev1.Service{},
-		claims: map[claimKey][]*claim{}, secure: map[Hostname]bool{},
+		claims: map[claimKey][]*claim{}, secure: map[Hostname]bool{}, pairs: map[*corev1.Secret]pair{},
 	}
 	for _, svc := range in.Services {
 		c.services[types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}] = svc
@@ -73,6 +76,9 @@ func Compile(in Input) Output {
 		c.claimAll(o)
 	}
 	certificates := c.certificates(objects)
+	if in.Pairs != nil {
+		in.Pairs.known = c.pairs
+	}
 	routes := c.routes()
 	c.out.Config.Ports = []Port{
 		{Number: 80, Listeners: []Listener{{Name: "http", Routes: routes}}},

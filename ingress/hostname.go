@@ -80,11 +80,17 @@ func NormalizeHost(sent string) string {
 		return ""
 	}
 	for i := range len(host) {
-		if c := host[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`/\?#@%*<>"^{|}[]`, c) >= 0 {
+		if !isHostChar(host[i]) {
 			return ""
 		}
 	}
 	return strings.ToLower(host)
+}
+
+// isHostChar: what may stand in a reg-name of RFC 3986, 3.2.2, without escapes and the
+// star, and bytes of other alphabets.
+func isHostChar(c byte) bool {
+	return c >= 0x80 || c != '*' && c != ':' && c != '@' && isPathChar(c)
 }
 
 // literal reads "[fd00::1]:80".

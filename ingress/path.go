@@ -167,7 +167,16 @@ func isUnreserved(c byte) bool {
 }
 
 // isPathChar is the set of RFC 3986, 3.3, pchar without escapes.
-func isPathChar(c byte) bool { return isUnreserved(c) || strings.IndexByte("!$&'()*+,;=:@", c) >= 0 }
+func isPathChar(c byte) bool {
+	if isUnreserved(c) {
+		return true
+	}
+	switch c {
+	case '!', '$', '&', '\'', '(', ')', '*', '+', ',', ';', '=', ':', '@':
+		return true
+	}
+	return false
+}
 
 // trimPrefix returns a path of kind PathPrefix without the slash at its end, which
 // says nothing: the form that prefixes are compared in. "" is every path.

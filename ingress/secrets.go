@@ -69,14 +69,9 @@ func (c *compiler) entry(o *object, i int, secrets map[types.NamespacedName]*cor
 		c.warn(o, field+".secretName", "there is no Secret %s: clients of the hosts are shown the proxy's own certificate until there is", name)
 		return name, nil
 	}
-	cert := secret.Data[corev1.TLSCertKey]
-	if err := CheckPair(cert, secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		c.report(o, field+".secretName", "Secret %s: %v; clients of the hosts are shown the proxy's own certificate", name, err)
-		return name, nil
-	}
-	covered, err := CertificateHosts(cert)
+	covered, err := c.pair(secret)
 	if err != nil {
-		c.report(o, field+".secretName", "Secret %s: %v", name, err)
+		c.report(o, field+".secretName", "Secret %s: %v; clients of the hosts are shown the proxy's own certificate", name, err)
 		return name, nil
 	}
 	if len(entry.Hosts) == 0 {
@@ -125,4 +120,33 @@ func (c *compiler) isSecure(host Hostname, o *object) bool {
 func wildcardOf(name string) Hostname {
 	_, rest, _ := strings.Cut(name, ".")
 	return Hostname{Name: "*." + rest}
+}
+
+// Pairs remembers what was found of the certificates of Secrets, so that compiling again
+// does not read again what has not changed. The zero value remembers nothing yet. It is
+// not safe for concurrent use.
+type Pairs struct {
+	known map[*corev1.Secret]pair
+}
+
+// pair is what a certificate is for, or what is wrong with it.
+type pair struct {
+	hosts []Hostname
+	err   error
+}
+
+// pair reads the certificate and the key of a Secret.
+func (c *compiler) pair(s *corev1.Secret) ([]Hostname, error) {
+	p, ok := c.pairs[s]
+	if !ok && c.in.Pairs != nil {
+		p, ok = c.in.Pairs.known[s]
+	}
+	if !ok {
+		p.err = CheckPair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+		if p.err == nil {
+			p.hosts, p.err = CertificateHosts(s.Data[corev1.TLSCertKey])
+		}
+	}
+	c.pairs[s] = p
+	return p.hosts, p.err
 }

@@ -137,3 +137,28 @@ func TestRedirect(t *testing.T) {
 		}
 	}
 }
+
+// TestPairs: what is remembered of a Secret is as good as reading it, and goes with it.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	bad := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bad"}}
+	in := Input{
+		Secrets:   []*corev1.Secret{secret(t, "a", "a.example"), bad},
+		Ingresses: []*networkingv1.Ingress{withTLS(withTLS(ing("x", 1, "a.example / P s"), "a"), "bad")},
+	}
+	want := Compile(in)
+	in.Pairs = &Pairs{}
+	for range 2 {
+		got := Compile(in)
+		sameConfig(t, got.Config, want.Config)
+		wantProblems(t, got, "x: spec.tls[1].secretName: Secret default/bad: tls.crt is missing or empty")
+	}
+	if len(in.Pairs.known) != 2 {
+		t.Errorf("%d pairs are known, want 2", len(in.Pairs.known))
+	}
+	in.Secrets[0] = secret(t, "a", "b.example")
+	in.Secrets = in.Secrets[:1]
+	if got := shown(Compile(in).Config, "b.example"); got != "a" || len(in.Pairs.known) != 1 {
+		t.Errorf("after a change b.example is shown %s, %d pairs are known", got, len(in.Pairs.known))
+	}
+}
