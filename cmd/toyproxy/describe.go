@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -60,7 +61,8 @@ last hour. With -f those of the manifests instead.`,
 
 // describable tells whether objects of a kind have more to tell than get does.
 func describable(v view) bool {
-	return slices.Contains([]string{"services", "pods", "deployments", "replicasets", "statefulsets", "daemonsets", "configmaps", "secrets"}, v.plural)
+	return slices.Contains([]string{"services", "ingresses", "gatewayclasses", "gateways", "httproutes", "pods", "deployments", "replicasets",
+		"statefulsets", "daemonsets", "configmaps", "secrets"}, v.plural)
 }
 
 // describe prints the objects that a request asks for, with two empty lines between.
@@ -109,6 +111,10 @@ func describeObject(w io.Writer, object any, d look) error {
 		return describeConfigMap(w, o)
 	case *corev1.Secret:
 		return describeSecret(w, o)
+	case *networkingv1.Ingress:
+		err, kind = describeIngress(w, o, d), cluster.Ingress
+	default:
+		return describeDoor(w, o, d)
 	}
 	if meta, ok := object.(metav1.Object); ok && err == nil && d.live {
 		err = describeEvents(w, d, cluster.MakeRef(kind, meta.GetNamespace(), meta.GetName()))

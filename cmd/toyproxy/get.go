@@ -38,6 +38,8 @@ func getCommand() *cobra.Command {
 		Long: `Shows the objects that live on this node, as they are now; with -f those of the
 manifests instead. KIND is one of
   services (svc), endpoints (ep), endpointslices,
+  ingresses (ing), ingressclasses, gatewayclasses (gc), gateways (gtw),
+  httproutes, referencegrants (refgrant),
   pods (po), deployments (deploy), replicasets (rs), statefulsets (sts),
   daemonsets (ds), configmaps (cm), secrets, controllerrevisions,
   nodes (no), namespaces (ns),

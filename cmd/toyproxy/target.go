@@ -59,6 +59,10 @@ func liveKinds() kinds {
 		{cluster.Ref{Kind: cluster.Service}, "services", "service"},
 		{cluster.Ref{Kind: cluster.ConfigMap}, "configmaps", "configmap"},
 		{cluster.Ref{Kind: cluster.Secret}, "secrets", "secret"},
+		{cluster.Ref{Kind: cluster.Ingress}, "ingresses", "ingress.networking.k8s.io"},
+		{cluster.Ref{Kind: cluster.GatewayClass}, "gatewayclasses", "gatewayclass.gateway.networking.k8s.io"},
+		{cluster.Ref{Kind: cluster.Gateway}, "gateways", "gateway.gateway.networking.k8s.io"},
+		{cluster.Ref{Kind: cluster.HTTPRoute}, "httproutes", "httproute.gateway.networking.k8s.io"},
 	})
 }
 
@@ -107,6 +111,9 @@ func (ks kinds) parse(args []string, namespace string) (kind target, out []targe
 }
 
 func (t target) named(namespace, name string) target {
+	if t.Kind == cluster.GatewayClass { // it belongs to the whole cluster
+		namespace = ""
+	}
 	t.NamespacedName = types.NamespacedName{Namespace: namespace, Name: name}
 	return t
 }

@@ -36,7 +36,7 @@ type row struct {
 }
 
 func views() []view {
-	return slices.Concat(trafficViews(), workloadViews(), noteViews())
+	return slices.Concat(trafficViews(), doorViews(), workloadViews(), noteViews())
 }
 
 // allKinds is what "all" means, as for kubectl.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/pods"
 )
@@ -55,13 +56,8 @@ func (p *placeFlags) onePod(cmd *cobra.Command, arg string) (*corev1.Pod, error)
 
 // selectingKinds are the kinds of objects that mean Pods.
 func selectingKinds() kinds {
-	var out kinds
-	for _, k := range liveKinds() {
-		if k.plural != "configmaps" && k.plural != "secrets" {
-			out = append(out, k)
-		}
-	}
-	return out
+	without := append(state.DoorKinds(), cluster.ConfigMap, cluster.Secret)
+	return slices.DeleteFunc(liveKinds(), func(k target) bool { return slices.Contains(without, k.Kind) })
 }
 
 // selectorOf is the selector of an object that has one.
