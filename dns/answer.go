@@ -2,7 +2,6 @@ package dns
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	mdns "github.com/miekg/dns"
@@ -95,13 +94,15 @@ func (z *Zone) fill(a *Answer, ask asked, at spot) bool {
 	case apex:
 		z.fillApex(a, ask)
 	case nameServer:
-		a.Answer = addresses(a.Answer, slices.Values(z.serverAddrs()), ask, z.ttl)
+		a.Answer = z.addresses(a.Answer, ask, z.serverAddrs())
 	case version:
 		if ask.qtype == mdns.TypeTXT {
 			a.Answer = append(a.Answer, &mdns.TXT{Hdr: header(ask.name, mdns.TypeTXT, schemaTTL), Txt: []string{schema}})
 		}
 	case atPod:
-		a.Answer = addresses(a.Answer, slices.Values([]netip.Addr{at.addr}), ask, z.ttl)
+		if rtype(at.addr) == ask.qtype {
+			a.Answer = append(a.Answer, address(ask.name, at.addr, z.ttl))
+		}
 	case atService:
 		if at.svc.alias != "" {
 			return z.follow(a, ask, at.svc)
@@ -134,38 +135,25 @@ func (z *Zone) fillService(a *Answer, ask asked, at spot) {
 		if at.place == atPort {
 			return // a port's name has no address: the specification gives it SRV alone
 		}
-		addrs := at.svc.addrsAt(at)
-		if at.svc.repeats {
-			addrs = distinct(addrs)
-		}
-		a.Answer = addresses(a.Answer, addrs, ask, z.ttl)
+		a.Answer = z.addresses(a.Answer, ask, at.addrs())
 	case mdns.TypeSRV:
 		z.fillPorts(a, ask, at)
 	}
 }
 
 // fillPorts gives an SRV record for each port and target, and the targets' addresses.
-// All targets are of priority 0 and equal weight: as CoreDNS has it, 100 shared among
-// all addresses and ports, and at least 1.
+// All targets are of priority 0 and equal weight.
 func (z *Zone) fillPorts(a *Answer, ask asked, at spot) {
 	base := at.svc.name + "." + at.svc.namespace + ".svc." + ask.domain
+	weight := at.weight()
 	var targets, given set[target]
-	for t := range at.svc.targetsAt(at) {
-		name := base
-		if t.label != "" {
-			name = t.label + "." + base
-		}
+	for t := range at.targets {
+		name := under(t.label, base)
 		if targets.add(target{label: t.label, number: t.number}) {
-			a.Answer = append(a.Answer, &mdns.SRV{Hdr: header(ask.name, mdns.TypeSRV, z.ttl), Port: t.number, Target: name})
+			a.Answer = append(a.Answer, &mdns.SRV{Hdr: header(ask.name, mdns.TypeSRV, z.ttl), Weight: weight, Port: t.number, Target: name})
 		}
 		if given.add(target{label: t.label, addr: t.addr}) {
 			a.Extra = append(a.Extra, address(name, t.addr, z.ttl))
-		}
-	}
-	weight := at.svc.weightAt(at)
-	for _, rr := range a.Answer {
-		if srv, ok := rr.(*mdns.SRV); ok {
-			srv.Weight = weight
 		}
 	}
 }

@@ -159,7 +159,7 @@ func count(b bool) int {
 
 func addressSet(s *service) map[netip.Addr]struct{} {
 	m := map[netip.Addr]struct{}{}
-	for a := range s.addresses() {
+	for a := range s.addresses {
 		m[a] = struct{}{}
 	}
 	return m

@@ -31,7 +31,8 @@ type spot struct {
 	// label is the endpoint's, or the port's name.
 	label    string
 	protocol string
-	addr     netip.Addr // of a Pod
+	// addr is the Pod's, or the endpoint's if its label is one.
+	addr netip.Addr
 }
 
 // last splits off the last label.
@@ -108,8 +109,10 @@ func (z *Zone) findService(name string) spot {
 func (s *service) find(name string) spot {
 	left, label := last(name)
 	if left == "" && !strings.HasPrefix(label, "_") {
-		for range s.named(label) {
-			return spot{place: atEndpoint, svc: s, label: label}
+		at := spot{place: atEndpoint, svc: s, label: label}
+		at.addr, _ = undashed(label, true)
+		for range at.endpoints {
+			return at
 		}
 		return spot{}
 	}

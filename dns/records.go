@@ -33,35 +33,51 @@ func (z *Zone) recordsOf(s *service) []record {
 		return []record{{owner: base, rtype: mdns.TypeCNAME, target: mdns.Fqdn(s.alias)}}
 	}
 	var out set[record]
-	add := func(r record) { out.add(r) }
 	for _, at := range s.spots() {
 		owner := at.below() + base
-		if at.place != atPort {
-			for addr := range s.addrsAt(at) {
-				add(record{owner: owner, rtype: addressType(addr), addr: addr})
+		if at.place == atService {
+			for _, addr := range at.addrs() {
+				out.add(record{owner: owner, rtype: rtype(addr), addr: addr})
 			}
 		}
-		weight := s.weightAt(at)
-		for t := range s.targetsAt(at) {
-			target := base
-			if t.label != "" {
-				target = t.label + "." + base
-			}
-			add(record{owner: owner, rtype: mdns.TypeSRV, target: target, port: t.number, weight: weight})
+		weight := at.weight()
+		for t := range at.targets {
+			out.add(record{owner: owner, rtype: mdns.TypeSRV, target: under(t.label, base), port: t.number, weight: weight})
 		}
 	}
 	for _, vip := range s.vips {
-		add(record{rtype: mdns.TypePTR, addr: vip, target: base})
-	}
-	for e := range s.endpoints() {
-		add(record{rtype: mdns.TypePTR, addr: e.addr, target: e.label() + "." + base})
-	}
-	if len(z.server) == 0 && s.is(defaultServer) {
-		for _, vip := range s.vips {
-			add(record{owner: "ns.dns", rtype: addressType(vip), addr: vip})
+		out.add(record{rtype: mdns.TypePTR, addr: vip, target: base})
+		if len(z.server) == 0 && s.is(defaultServer) {
+			out.add(record{owner: "ns.dns", rtype: rtype(vip), addr: vip})
 		}
 	}
+	s.endpointRecords(base, &out)
 	return out.values()
+}
+
+// endpointRecords adds those at the names of endpoints. A label may stand for several.
+func (s *service) endpointRecords(base string, out *set[record]) {
+	at, ports := spot{place: atEndpoint}, map[string]int{}
+	for e := range s.endpoints {
+		ports[e.label()] += at.count(e.in.ports)
+	}
+	for e := range s.endpoints {
+		label := e.label()
+		owner := under(label, base)
+		out.add(record{owner: owner, rtype: rtype(e.addr), addr: e.addr})
+		out.add(record{rtype: mdns.TypePTR, addr: e.addr, target: owner})
+		for _, p := range e.in.ports {
+			out.add(record{owner: owner, rtype: mdns.TypeSRV, target: owner, port: p.number, weight: share(ports[label])})
+		}
+	}
+}
+
+// under puts an endpoint's label before its Service's name.
+func under(label, base string) string {
+	if label == "" {
+		return base
+	}
+	return label + "." + base
 }
 
 func (s *set[T]) values() []T {
@@ -73,47 +89,33 @@ func (s *set[T]) values() []T {
 
 // below is what stands left of the Service's name.
 func (at spot) below() string {
-	switch at.place {
-	case atEndpoint:
-		return at.label + "."
-	case atPort:
+	if at.place == atPort {
 		return "_" + at.label + "._" + at.protocol + "."
 	}
 	return ""
 }
 
-// spots are a Service's names: its own, its ports' and its endpoints'.
+// spots are the Service's own name and its ports'.
 func (s *service) spots() []spot {
 	var names set[spot]
 	if s.shown() {
-		names.add(spot{place: atService})
+		names.add(spot{place: atService, svc: s})
 	}
-	ports := func(ports []port) {
+	add := func(ports []port) {
 		for _, p := range ports {
 			if p.name != "" && s.hasPort(p.name, p.protocol) {
-				names.add(spot{place: atPort, label: p.name, protocol: p.protocol})
+				names.add(spot{place: atPort, svc: s, label: p.name, protocol: p.protocol})
 			}
 		}
 	}
 	if !s.headless {
-		ports(s.ports)
+		add(s.ports)
+		return names.values()
 	}
 	for _, sl := range s.slices {
-		if s.headless {
-			ports(sl.ports)
-		}
-	}
-	for e := range s.endpoints() {
-		names.add(spot{place: atEndpoint, label: e.label()})
+		add(sl.ports)
 	}
 	return names.values()
-}
-
-func addressType(addr netip.Addr) uint16 {
-	if addr.Is4() {
-		return mdns.TypeA
-	}
-	return mdns.TypeAAAA
 }
 
 // podRecord is that of a Pod's address, or nothing if there is no such Pod.
@@ -121,7 +123,7 @@ func (z *Zone) podRecord(namespace string, addr netip.Addr) []record {
 	if z.pods[podAddr{namespace, addr}] == 0 {
 		return nil
 	}
-	return []record{{owner: podLabel(addr) + "." + namespace + ".pod", rtype: addressType(addr), addr: addr}}
+	return []record{{owner: podLabel(addr) + "." + namespace + ".pod", rtype: rtype(addr), addr: addr}}
 }
 
 // text writes a record as a zone file has it.
@@ -179,7 +181,7 @@ func (z *Zone) Records() []string {
 		fmt.Sprintf("dns-version.%s %d IN TXT %q", z.domain, schemaTTL, schema),
 	}
 	for _, addr := range z.server {
-		out = append(out, z.text(record{owner: "ns.dns", rtype: addressType(addr), addr: addr}))
+		out = append(out, z.text(record{owner: "ns.dns", rtype: rtype(addr), addr: addr}))
 	}
 	for _, s := range z.services {
 		for _, r := range z.recordsOf(s) {

@@ -1,7 +1,6 @@
 package dns
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 
@@ -24,26 +23,65 @@ type (
 	}
 )
 
-// address is the A or AAAA record of a name.
-func address(name string, addr netip.Addr, ttl uint32) mdns.RR {
-	if addr.Is4() {
-		r := &recordA{rr: mdns.A{Hdr: header(name, mdns.TypeA, ttl)}, ip: addr.As4()}
-		r.rr.A = r.ip[:]
-		return &r.rr
-	}
-	r := &recordAAAA{rr: mdns.AAAA{Hdr: header(name, mdns.TypeAAAA, ttl)}, ip: addr.As16()}
+func (r *recordA) set(name string, addr netip.Addr, ttl uint32) mdns.RR {
+	r.rr.Hdr, r.ip = header(name, mdns.TypeA, ttl), addr.As4()
+	r.rr.A = r.ip[:]
+	return &r.rr
+}
+
+func (r *recordAAAA) set(name string, addr netip.Addr, ttl uint32) mdns.RR {
+	r.rr.Hdr, r.ip = header(name, mdns.TypeAAAA, ttl), addr.As16()
 	r.rr.AAAA = r.ip[:]
 	return &r.rr
 }
 
-// addresses appends a record for each address of the family that is asked for.
-func addresses(rrs []mdns.RR, addrs iter.Seq[netip.Addr], ask asked, ttl uint32) []mdns.RR {
-	for addr := range addrs {
-		if addr.Is4() && ask.qtype == mdns.TypeA || !addr.Is4() && ask.qtype == mdns.TypeAAAA {
-			rrs = append(rrs, address(ask.name, addr, ttl))
+// address is the A or AAAA record of a name.
+func address(name string, addr netip.Addr, ttl uint32) mdns.RR {
+	if addr.Is4() {
+		return new(recordA).set(name, addr, ttl)
+	}
+	return new(recordAAAA).set(name, addr, ttl)
+}
+
+// addresses appends the records of the family that is asked for: of many, made in two
+// allocations.
+func (z *Zone) addresses(rrs []mdns.RR, ask asked, addrs []netip.Addr) []mdns.RR {
+	n := 0
+	for _, addr := range addrs {
+		if rtype(addr) == ask.qtype {
+			n++
+		}
+	}
+	if n == 0 {
+		return rrs
+	}
+	rrs = slices.Grow(rrs, n)
+	if ask.qtype == mdns.TypeA {
+		made := make([]recordA, 0, n)
+		for _, addr := range addrs {
+			if addr.Is4() {
+				made = append(made, recordA{})
+				rrs = append(rrs, made[len(made)-1].set(ask.name, addr, z.ttl))
+			}
+		}
+		return rrs
+	}
+	made := make([]recordAAAA, 0, n)
+	for _, addr := range addrs {
+		if !addr.Is4() {
+			made = append(made, recordAAAA{})
+			rrs = append(rrs, made[len(made)-1].set(ask.name, addr, z.ttl))
 		}
 	}
 	return rrs
+}
+
+// rtype is the type of an address's records.
+func rtype(addr netip.Addr) uint16 {
+	if addr.Is4() {
+		return mdns.TypeA
+	}
+	return mdns.TypeAAAA
 }
 
 // soa is the zone's, for an owner and a domain in the case of the question.
@@ -60,98 +98,6 @@ func (z *Zone) soa(owner, domain string) mdns.RR {
 	}
 }
 
-// target is one address and port that SRV records lead to.
-type target struct {
-	label  string // of the endpoint; "" for the Service itself
-	addr   netip.Addr
-	number uint16
-}
-
-// targetsAt are the targets of a Service's, a port's or an endpoint's name.
-func (s *service) targetsAt(at spot) iter.Seq[target] {
-	return func(yield func(target) bool) {
-		if at.place != atEndpoint && !s.headless {
-			for _, p := range s.ports {
-				for _, vip := range s.vips {
-					if at.wants(p) && !yield(target{addr: vip, number: p.number}) {
-						return
-					}
-				}
-			}
-			return
-		}
-		for e := range s.endpointsAt(at) {
-			label := ""
-			for _, p := range e.in.ports {
-				if !at.wants(p) {
-					continue
-				}
-				if label == "" {
-					label = e.label()
-				}
-				if !yield(target{label, e.addr, p.number}) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// weightAt is the weight of each of these targets.
-func (s *service) weightAt(at spot) uint16 {
-	n := 0
-	if at.place != atEndpoint && !s.headless {
-		n = at.count(s.ports) * len(s.vips)
-	} else {
-		for e := range s.endpointsAt(at) {
-			n += at.count(e.in.ports)
-		}
-	}
-	return uint16(max(1, 100/max(1, n)))
-}
-
-// count is how many of these ports are wanted. No port at all counts as one.
-func (at spot) count(ports []port) int {
-	n := 0
-	for _, p := range ports {
-		if at.wants(p) {
-			n++
-		}
-	}
-	if len(ports) == 0 && at.place != atPort {
-		return 1
-	}
-	return n
-}
-
-// wants says whether a port belongs to the name: all do to names of Services and
-// endpoints.
-func (at spot) wants(p port) bool {
-	return at.place != atPort || p.name == at.label && p.protocol == at.protocol
-}
-
-// endpointsAt are the endpoints that a name stands for.
-func (s *service) endpointsAt(at spot) iter.Seq[endpoint] {
-	if at.place == atEndpoint {
-		return s.named(at.label)
-	}
-	return s.endpoints()
-}
-
-// addrsAt are the addresses of a Service's or an endpoint's name.
-func (s *service) addrsAt(at spot) iter.Seq[netip.Addr] {
-	if at.place == atService && !s.headless {
-		return slices.Values(s.vips)
-	}
-	return func(yield func(netip.Addr) bool) {
-		for e := range s.endpointsAt(at) {
-			if !yield(e.addr) {
-				return
-			}
-		}
-	}
-}
-
 // namesOf appends the names that stand for an address, each once.
 func (s *service) namesOf(names []string, addr netip.Addr, domain string) []string {
 	if !s.exists {
@@ -161,7 +107,7 @@ func (s *service) namesOf(names []string, addr netip.Addr, domain string) []stri
 	if slices.Contains(s.vips, addr) {
 		names = append(names, base)
 	}
-	for e := range s.endpoints() {
+	for e := range s.endpoints {
 		if e.addr != addr {
 			continue
 		}
@@ -170,18 +116,6 @@ func (s *service) namesOf(names []string, addr netip.Addr, domain string) []stri
 		}
 	}
 	return names
-}
-
-// distinct leaves out repetitions.
-func distinct[T comparable](seq iter.Seq[T]) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		var seen set[T]
-		for v := range seq {
-			if seen.add(v) && !yield(v) {
-				return
-			}
-		}
-	}
 }
 
 // set is a set of few or many: it hashes only when there are many.

@@ -1,7 +1,6 @@
 package dns
 
 import (
-	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -190,38 +189,26 @@ func (e endpoint) label() string {
 	return dashed(e.addr)
 }
 
-// endpoints are those that have names.
-func (s *service) endpoints() iter.Seq[endpoint] {
-	return func(yield func(endpoint) bool) {
-		if !s.exists || s.alias != "" {
-			return
-		}
-		for _, sl := range s.slices {
-			for i, addr := range sl.addrs[:s.served(sl)] {
-				e := endpoint{addr: addr, in: sl}
-				if sl.hosts != nil {
-					e.host = sl.hosts[i]
-				}
-				if !yield(e) {
-					return
-				}
+// endpoints yields those that have names.
+func (s *service) endpoints(yield func(endpoint) bool) {
+	if !s.exists || s.alias != "" {
+		return
+	}
+	for _, sl := range s.slices {
+		for i := range sl.addrs[:s.served(sl)] {
+			if !yield(sl.at(i)) {
+				return
 			}
 		}
 	}
 }
 
-// named are the endpoints with this label, in lower case.
-func (s *service) named(label string) iter.Seq[endpoint] {
-	// most labels are addresses: comparing these needs no text of each
-	addr, isAddr := undashed(label, true)
-	return func(yield func(endpoint) bool) {
-		for e := range s.endpoints() {
-			match := e.host == label && e.host != "" || e.host == "" && isAddr && e.addr == addr
-			if match && !yield(e) {
-				return
-			}
-		}
+func (sl *slice) at(i int) endpoint {
+	e := endpoint{addr: sl.addrs[i], in: sl}
+	if sl.hosts != nil {
+		e.host = sl.hosts[i]
 	}
+	return e
 }
 
 // shown says whether the Service's own name exists. A headless one without
@@ -230,26 +217,20 @@ func (s *service) shown() bool {
 	if !s.exists || s.alias != "" || !s.headless {
 		return s.exists && (s.alias != "" || len(s.vips) > 0)
 	}
-	for range s.endpoints() {
-		return true
-	}
-	return false
+	return slices.ContainsFunc(s.slices, func(sl *slice) bool { return s.served(sl) > 0 })
 }
 
-// addresses are all that the Service has or had, ready or not: what owners is
-// indexed by.
-func (s *service) addresses() iter.Seq[netip.Addr] {
-	return func(yield func(netip.Addr) bool) {
-		for _, v := range s.vips {
-			if !yield(v) {
-				return
-			}
+// addresses yields all that the Service has, ready or not: what owners is indexed by.
+func (s *service) addresses(yield func(netip.Addr) bool) {
+	for _, v := range s.vips {
+		if !yield(v) {
+			return
 		}
-		for _, sl := range s.slices {
-			for _, a := range sl.addrs {
-				if !yield(a) {
-					return
-				}
+	}
+	for _, sl := range s.slices {
+		for _, a := range sl.addrs {
+			if !yield(a) {
+				return
 			}
 		}
 	}
