@@ -208,7 +208,7 @@ func (z *Zone) keep(namespace string, sp space) {
 	z.spaces[namespace] = sp
 }
 
-// takePod takes a Pod's addresses. One that terminates has no name any more.
+// takePod takes a Pod's addresses. One that terminates has its names to the end.
 func (z *Zone) takePod(id types.NamespacedName, obj *corev1.Pod) (before, after []record) {
 	was, is := z.podAddrs[id], podAddrs(obj)
 	_, had := z.podAddrs[id]
@@ -238,8 +238,14 @@ func (z *Zone) takePod(id types.NamespacedName, obj *corev1.Pod) (before, after 
 	return before, after
 }
 
+// podAddrs are those of a Pod that may run: one that has ended may have lost its address
+// to another.
 func podAddrs(obj *corev1.Pod) []netip.Addr {
-	if obj == nil || obj.DeletionTimestamp != nil {
+	if obj == nil {
+		return nil
+	}
+	switch obj.Status.Phase {
+	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodUnknown:
 		return nil
 	}
 	var addrs []netip.Addr

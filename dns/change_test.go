@@ -8,6 +8,7 @@ import (
 	"time"
 
 	mdns "github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -51,14 +52,19 @@ func TestChangesTellTheirRecords(t *testing.T) {
 	}
 }
 
-// TestTerminatingPod: its name goes when it begins to terminate; one of two Pods with the
-// node's address leaves the name to the other.
-func TestTerminatingPod(t *testing.T) {
+// TestPodsThatEnd: a Pod keeps its name while it terminates, and loses it when it has
+// ended; one of two Pods with the node's address leaves the name to the other.
+func TestPodsThatEnd(t *testing.T) {
 	z := newZone(pod("a", "10.0.0.1"), pod("h1", "192.0.2.1"), pod("h2", "192.0.2.1"))
 	ending := pod("a", "10.0.0.1")
 	ending.DeletionTimestamp = &metav1.Time{Time: noon}
-	if c := z.Apply(came(ending), noon); len(c) != 1 || len(c[0].Removed) != 1 {
+	if c := z.Apply(came(ending), noon); c != nil {
 		t.Errorf("terminating: %v", c)
+	}
+	ended := pod("a", "10.0.0.1")
+	ended.Status.Phase = corev1.PodSucceeded
+	if c := z.Apply(came(ended), noon); len(c) != 1 || len(c[0].Removed) != 1 {
+		t.Errorf("ended: %v", c)
 	}
 	if c := z.Apply(gone(pod("h1")), noon); c != nil {
 		t.Errorf("the address is still the other's: %v", c)
@@ -111,7 +117,7 @@ func drawn(t *rapid.T) metav1.Object {
 	case 5:
 		p := pod(rapid.SampledFrom([]string{"p", "q", "r.shop"}).Draw(t, "pod"), addr.Draw(t, "ip"), addr.Draw(t, "ip2"))
 		if rapid.IntRange(0, 4).Draw(t, "ends") == 0 {
-			p.DeletionTimestamp = &metav1.Time{Time: noon}
+			p.Status.Phase = corev1.PodFailed
 		}
 		return p
 	}
