@@ -15,6 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// ProgramName as the first word of a command means this program itself, whatever
+// the PATH has: that which the Pod was started by, until the Pod is made anew.
+const ProgramName = "toyproxy"
+
+// StateDirVariable names the node's state directory in the environment of a
+// container whose command is ProgramName.
+const StateDirVariable = "TOYPROXY_STATE_DIR"
+
 // lookUp finds the program of a container: by the PATH of the container, not of
 // the process that starts it, and from the container's working directory.
 func lookUp(program string, env []string, dir string) (string, error) {

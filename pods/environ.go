@@ -36,6 +36,9 @@ func containerEnv(p *corev1.Pod, c *corev1.Container, objs objects, path string)
 	e.set("PATH", cmp.Or(path, standardPath))
 	e.set("HOSTNAME", hostname(p))
 	e.set("HOME", "/root")
+	if len(c.Command) > 0 && c.Command[0] == ProgramName {
+		e.set(StateDirVariable, objs.stateDir)
+	}
 	for _, from := range c.EnvFrom {
 		if err := e.take(from, objs); err != nil {
 			return nil, err

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Args = append([]string{os.Args[0], StandInName}, os.Args[1:]...)
 	}
 	if len(os.Args) > 1 {
-		commands := map[string]func(context.Context, []string) error{"pause": Pause, InitName: PauseInit, "stand-in": StandIn, "apply-and-hang": applyAndHang}
+		commands := map[string]func(context.Context, []string) error{"pause": Pause, InitName: PauseInit, "stand-in": StandIn, "apply-and-hang": applyAndHang, "version": version}
 		if command, ok := commands[os.Args[1]]; ok {
 			if err := command(context.Background(), os.Args[2:]); err != nil {
 				fmt.Fprintln(os.Stderr, err)
@@ -36,6 +36,12 @@ func TestMain(m *testing.M) {
 		}
 	}
 	sandbox.Main(m)
+}
+
+// version is a command of toyproxy that a container may run.
+func version(context.Context, []string) error {
+	fmt.Printf("%s %s %s\n", os.Args[0], os.Args[1], os.Getenv(StateDirVariable))
+	return nil
 }
 
 // lab is a node of one test.

@@ -250,7 +250,9 @@ func (w *world) start(c *corev1.Container, cmd *exec.Cmd, standIn bool) error {
 	if err := checkWorkingDir(cmd.Dir); err != nil {
 		return err
 	}
-	if cmd.Path = "/proc/self/exe"; !standIn {
+	// The link leads to the program that runs here, were its file replaced since, or
+	// in no PATH, or where this user may not look.
+	if cmd.Path = "/proc/self/exe"; !standIn && cmd.Args[0] != ProgramName {
 		program, err := lookUp(cmd.Args[0], cmd.Env, cmd.Dir)
 		if err != nil {
 			return err

@@ -53,6 +53,9 @@ func main() {
 	if os.Args[0] == pods.StandInName {
 		args = append([]string{pods.StandInName}, args...)
 	}
+	if os.Getenv(pods.StateDirVariable) != "" { // started through a link that has another name
+		_ = os.WriteFile("/proc/self/comm", []byte(pods.ProgramName), 0)
+	}
 	os.Exit(run(args))
 }
 
