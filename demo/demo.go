@@ -38,6 +38,10 @@ func Scenarios() []Scenario {
 		{"service", "a ClusterIP outlives its Pods: selectors, endpoints, kernel rules (t0 to t4)", playService},
 		{"rolling-update", "2,000 connections a second through a rollout, and none fails (L9)", playRolling},
 		{"canary", "19 Pods of v1 and one of v2 behind one address (L16)", playCanary},
+		{"dns", "names that follow the Services: created, deleted, in two namespaces, with a history (L20 to L22)", playDNS},
+		{"search", "short names, and every name that is tried for them (L23)", playSearch},
+		{"ingress", "three applications behind one address, by host and path (L19)", playIngress},
+		{"canary-http", "a share of the requests by weight, and by header", playCanaryHTTP},
 	}
 }
 

@@ -7,15 +7,19 @@ import (
 
 // String returns "Ingress default/web, spec.rules[0].http.paths[1]: host a.example, path /foo".
 func (r *Route) String() string {
-	hosts := "every host"
-	if len(r.Hosts) > 0 {
-		names := make([]string, len(r.Hosts))
-		for i, h := range r.Hosts {
-			names[i] = h.String()
-		}
-		hosts = "host " + strings.Join(names, " or ")
+	return fmt.Sprintf("%s, %s: %s, %s", r.Object, r.Field, r.hosts(), r.Match)
+}
+
+// hosts returns "host a.example or b.example", or "every host".
+func (r *Route) hosts() string {
+	if len(r.Hosts) == 0 {
+		return "every host"
 	}
-	return fmt.Sprintf("%s, %s: %s, %s", r.Object, r.Field, hosts, r.Match)
+	names := make([]string, len(r.Hosts))
+	for i, h := range r.Hosts {
+		names[i] = h.String()
+	}
+	return "host " + strings.Join(names, " or ")
 }
 
 // String returns "path /foo and below, header X-Canary: always".

@@ -24,7 +24,9 @@ rules that take the packet hook by hook with the field of the object behind each
 and the endpoints it may reach with their shares.
 
 TARGET is an address and port, 10.96.0.10:80 or 10.96.0.10:53/udp, or a Service,
-svc/web or svc/web:http. --from is who sends: a Pod (POD or NAMESPACE/POD), an
+svc/web or svc/web:http, or a URL, http://api.example.com/v1: then the rule of an
+Ingress or HTTPRoute that has the request is told first, with its backends and their
+endpoints, and the packet is the one to the ingress. --from is who sends: a Pod (POD or NAMESPACE/POD), an
 address, or node; without it some Pod of this node.
 
 What is walked are the rules that the manifests ask for, as 'render' prints them:
@@ -42,6 +44,7 @@ func explainCommand() *cobra.Command {
 		Example: `  toyproxy explain svc/web
   toyproxy explain 10.96.0.10:53/udp --from node
   toyproxy explain svc/frontend:http -n shop --from shop/client -f examples/guestbook.yaml
+  toyproxy explain http://api.example.com/v1 -H 'X-Canary: always'
   sudo toyproxy explain svc/web --live
   sudo toyproxy explain svc/web --from pod-a --probe`,
 		Args:              cobra.ExactArgs(1),
@@ -52,6 +55,7 @@ func explainCommand() *cobra.Command {
 	q.src.registerAddrs(cmd)
 	q.nf.register(cmd)
 	q.out.register(cmd, "json")
+	q.http.register(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&q.from, "from", "", "who sends: POD, NAMESPACE/POD, an address or node (default: some Pod)")
 	fl.BoolVar(&q.live, "live", false, "walk the rules that the kernel holds")
@@ -68,6 +72,7 @@ type question struct {
 	from      string
 	namespace string
 	live      bool
+	http      httpQuestion
 	// dial: the target is dialled once, too.
 	dial bool
 	// asLeft: the objects are those that the last sync left.
@@ -76,6 +81,9 @@ type question struct {
 
 // answer explains a target and prints it.
 func (q *question) answer(cmd *cobra.Command, target string) error {
+	if isURL(target) {
+		return q.answerURL(cmd, target)
+	}
 	if q.live = q.live || q.dial; q.live {
 		if err := needRoot("explain --live"); err != nil {
 			return err
