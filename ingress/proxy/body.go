@@ -32,10 +32,13 @@ func (b *clientBody) Read(p []byte) (int, error) {
 		_ = b.control.SetReadDeadline(now.Add(b.limit))
 	}
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		// net/http reads on, to notice a client that leaves.
 		b.x.bodyDue.Store(0)
 		_ = b.control.SetReadDeadline(time.Time{})
+	case err != nil:
+		b.x.bodyErr.Store(&err)
 	}
 	return n, err
 }
@@ -51,7 +54,21 @@ func (x *exchange) bodyFault(now time.Time) error {
 	if due := x.bodyDue.Load(); due != 0 && now.UnixNano() >= due {
 		return errSlowBody
 	}
-	return nil
+	var tooLarge *http.MaxBytesError
+	switch err := x.bodyErr.Load(); {
+	case err == nil, isGone(*err):
+		return nil
+	case errors.As(*err, &tooLarge):
+		return *err
+	default:
+		return &RefusedError{*err}
+	}
+}
+
+// isGone tells whether the error of a connection only says that it has ended.
+func isGone(err error) bool {
+	var broken net.Error
+	return errors.As(err, &broken) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrBodyReadAfterClose)
 }
 
 // limitTime bounds a whole exchange. The returned function ends the bound.
@@ -95,12 +112,24 @@ type upgrades struct {
 // upgraded is one of them.
 type upgraded struct {
 	net.Conn
-	of   *upgrades
-	once sync.Once
+	of    *upgrades
+	early []byte
+	once  sync.Once
 }
 
-func (u *upgrades) add(c net.Conn) net.Conn {
-	out := &upgraded{Conn: c, of: u}
+// Read passes on what the client sends.
+func (c *upgraded) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// add begins to count a connection, from which some bytes have been read already.
+func (u *upgrades) add(c net.Conn, early []byte) net.Conn {
+	out := &upgraded{Conn: c, of: u, early: early}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.open == nil {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -41,6 +42,8 @@ type exchange struct {
 	// bodyDue is until when the next bytes of the request's body have to come, in
 	// nanoseconds since 1970; 0 when they need not.
 	bodyDue atomic.Int64
+	// bodyErr is why the rest of the body could not be read.
+	bodyErr atomic.Pointer[error]
 }
 
 type exchangeKey struct{}
@@ -84,7 +87,7 @@ type recorder struct {
 	accept string
 	// atUpgrade is called when the connection is taken over; hijacked wraps it.
 	atUpgrade func()
-	hijacked  func(net.Conn) net.Conn
+	hijacked  func(c net.Conn, early []byte) net.Conn
 	// cookie is the name of that of affinity, empty for none.
 	cookie string
 }
@@ -128,5 +131,7 @@ func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.atUpgrade != nil {
 		w.atUpgrade()
 	}
-	return w.hijacked(c), rw, nil
+	// What the client sent after its request has been read already.
+	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
+	return w.hijacked(c, bytes.Clone(early)), rw, nil
 }

@@ -62,7 +62,8 @@ var (
 )
 
 // scan looks at the next bytes of the connection, and returns how many of them may
-// be passed on. With an error the byte after those is part of a faulty line.
+// be passed on. With an error the byte after those ends a faulty line: without it
+// nobody can act on the line, and net/http answers for it.
 func (f *framing) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		switch f.state {
@@ -81,7 +82,7 @@ func (f *framing) scan(p []byte) (int, error) {
 				return f.keep(p, i)
 			}
 			if err := f.line(p[i : i+end]); err != nil {
-				return i, err
+				return i + end, err
 			}
 			i += end + 1
 		}
@@ -194,7 +195,8 @@ func (f *framing) chunk(line []byte) error {
 
 // head is what counts of the head of a request.
 type head struct {
-	// target is the authority of a target in absolute form, host the value of Host.
+	// target is the authority of a target in absolute form, host the value of the
+	// Host beside it.
 	target, host string
 	length       string
 	// old is HTTP/1.0.
@@ -238,7 +240,9 @@ func (h *head) add(line []byte) error {
 	case len("Host"):
 		if strings.EqualFold(string(name), "Host") {
 			h.hosts++
-			h.host = string(value)
+			if h.target != "" {
+				h.host = string(value)
+			}
 		}
 	case len("Upgrade"):
 		h.upgrade = h.upgrade || strings.EqualFold(string(name), "Upgrade")
@@ -303,18 +307,22 @@ func splitHeader(line []byte) (name, value []byte, err error) {
 	return name, bytes.Trim(value, " \t"), nil
 }
 
-// isToken tells whether a text is a token of RFC 9110.
+// Bits of the characters of a token (RFC 9110, 5.6.2), from 0 and from 64 on.
+const (
+	tokensBelow64 uint64 = 0x3ff6cfa00000000
+	tokensFrom64  uint64 = 0x57ffffffc7fffffe
+)
+
+// isToken tells whether a text is a token.
 func isToken(text []byte) bool {
-	if len(text) == 0 {
-		return false
-	}
 	for _, c := range text {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-':
-		case c > ' ' && c < 0x7f && strings.IndexByte("!#$%&'*+.^_`|~", c) >= 0:
-		default:
+		set := tokensBelow64
+		if c >= 64 {
+			set = tokensFrom64
+		}
+		if c >= 128 || set>>(c&63)&1 == 0 {
 			return false
 		}
 	}
-	return true
+	return len(text) > 0
 }
