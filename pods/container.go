@@ -20,8 +20,11 @@ import (
 const ProgramName = "toyproxy"
 
 // StateDirVariable names the node's state directory in the environment of a
-// container whose command is ProgramName.
+// container whose command is ProgramName: it sees the live objects, and may write
+// their status, where others see none of it.
 const StateDirVariable = "TOYPROXY_STATE_DIR"
+
+func runsToyproxy(c *corev1.Container) bool { return len(c.Command) > 0 && c.Command[0] == ProgramName }
 
 // lookUp finds the program of a container: by the PATH of the container, not of
 // the process that starts it, and from the container's working directory.

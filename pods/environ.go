@@ -36,7 +36,7 @@ func containerEnv(p *corev1.Pod, c *corev1.Container, objs objects, path string)
 	e.set("PATH", cmp.Or(path, standardPath))
 	e.set("HOSTNAME", hostname(p))
 	e.set("HOME", "/root")
-	if len(c.Command) > 0 && c.Command[0] == ProgramName {
+	if runsToyproxy(c) {
 		e.set(StateDirVariable, objs.stateDir)
 	}
 	for _, from := range c.EnvFrom {

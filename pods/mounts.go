@@ -144,6 +144,13 @@ func (w *world) sources(c *corev1.Container, env []string) (out sources, err err
 		}
 		out = append(out, m.source)
 	}
+	if runsToyproxy(c) {
+		m := source{target: w.stateDir, dir: true, volume: true}
+		if m.fd, err = openTree(unix.AT_FDCWD, w.stateDir, false); err != nil {
+			return out, fmt.Errorf("state directory: %w", err)
+		}
+		out = append(out, m)
+	}
 	for _, vm := range c.VolumeMounts {
 		m, err := w.volumeSource(vm, env)
 		if err != nil {

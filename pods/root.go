@@ -239,7 +239,8 @@ func (b *rootBuilder) owns(dir string) error {
 }
 
 // furnish mounts what each container has for itself: /run, and a /sys that shows
-// the Pod's network. Our state directory is hidden: Secrets of others lie there.
+// the Pod's network. Our state directory is hidden: Secrets of others lie there. Who
+// runs toyproxy itself gets it back, see sources.
 func (b *rootBuilder) furnish() error {
 	run := filepath.Join(b.root, "run")
 	if isDir(run) {

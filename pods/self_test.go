@@ -40,16 +40,32 @@ func TestOwnProgram(t *testing.T) {
 	}
 	l.awaitLines("web-1", want, 2)
 
+	// The state directory is the node's: nobody may write to it, root may.
+	second := ownPod("web-4", "once")
+	second.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{ReadOnlyRootFilesystem: new(true)}
+	l.open()
+	if err := l.try(second); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitLines("web-4", want, 1)
+	poll(t, "a note in the state directory", func() bool {
+		_, err := os.Stat(filepath.Join(l.cfg.StateDir, "note-of-web-4"))
+		return err == nil
+	})
+
 	// What a spec says of the variable counts; a command elsewhere has none.
 	l.open()
 	set, other := ownPod("web-2", "once"), ownPod("web-3", "once")
 	set.Spec.Containers[0].Env = []corev1.EnvVar{{Name: StateDirVariable, Value: "/elsewhere"}}
-	other.Spec.Containers[0].Command = []string{"sh", "-c", "echo none:$" + StateDirVariable}
+	other.Spec.Containers[0].Command = []string{"sh", "-c", "echo none:$" + StateDirVariable + "; ls -A " + l.cfg.StateDir}
 	if err := l.try(set, other); err != nil {
 		t.Fatal(err)
 	}
 	l.awaitLines("web-2", "toyproxy version /elsewhere", 1)
 	l.awaitLines("web-3", "none:", 1)
+	if log, err := os.ReadFile(LogPath(l.cfg.StateDir, "default", "web-3", "main")); err != nil || string(log) != "none:\n" {
+		t.Errorf("another container sees of the state directory: %q, %v", log, err)
+	}
 }
 
 // ownPod runs `toyproxy version`, once or again and again.
