@@ -163,10 +163,12 @@ func TestLookupAgainstOracle(t *testing.T) {
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 22))
 		objects := randomObjects(r)
-		router := NewRouter(compile(objects...).Config)
+		c := compile(objects...).Config
+		router := NewRouter(c)
 		for range 20 {
 			host, sent := requestHosts[r.IntN(len(requestHosts))], randomSent(r)
 			met[check(t, objects, router, host, sent)[:1]]++
+			checkWalk(t, c, router, host, sent)
 		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -191,20 +193,29 @@ func FuzzLookup(f *testing.F) {
 		r := rand.New(rand.NewPCG(seed, 103))
 		objects := randomObjects(r)
 		c := compile(objects...).Config
-		p, err := ParsePath(sent)
-		if err != nil {
+		if _, err := ParsePath(sent); err != nil {
 			return
 		}
-		req := Request{Host: host, Path: p, Method: "GET"}
 		router := NewRouter(c)
-		found := router.Lookup(80, req)
-		if walked := walk(c.Ports[0].Listeners[0].Routes, req); found.Route != walked {
-			t.Errorf("%q %q: the index finds %v, a walk %v", host, sent, found.Route, walked)
-		}
+		checkWalk(t, c, router, host, sent)
 		if name := NormalizeHost(host); name == host && !strings.ContainsAny(sent, "%?;\\") && strings.HasPrefix(sent, "/") {
 			check(t, objects, router, host, sent)
 		}
 	})
+}
+
+// checkWalk compares a router with a walk over all routes of its Config.
+func checkWalk(t *testing.T, c Config, router *Router, host, sent string) {
+	t.Helper()
+	p, err := ParsePath(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := Request{Host: host, Path: p, Method: "GET"}
+	found := router.Lookup(80, req).Route
+	if walked := walk(c.Ports[0].Listeners[0].Routes, req); found != walked {
+		t.Errorf("%q %q: the index finds %v, a walk %v", host, sent, found, walked)
+	}
 }
 
 // walk returns the first route that matches.

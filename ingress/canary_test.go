@@ -97,6 +97,9 @@ func TestChoose(t *testing.T) {
 	if got := Choose(split, math.Nextafter(1, 0)); got != &split[4] {
 		t.Errorf("the highest number gives %v", got)
 	}
+	if even := []Share{{Weight: 1}, {Weight: 1}}; Choose(even, 0.5) != &even[1] {
+		t.Error("half of two is not the second")
+	}
 	if Choose(nil, 0) != nil || Choose([]Share{{}, {}}, 0.5) != nil {
 		t.Error("no weight gives a share")
 	}

@@ -169,9 +169,7 @@ func (c *compiler) route(k *claim) Route {
 // comparePrecedence orders claims as the API says: the host, exact paths, the longest
 // path; the rest makes the order a total one.
 func comparePrecedence(a, b *claim) int {
-	// The default of the class is for what no rule has: after those of every host.
-	last := boolCompare(a.key.rank == classDefault, b.key.rank == classDefault)
-	return cmp.Or(last, a.key.host.Compare(b.key.host), cmp.Compare(a.key.rank, b.key.rank),
+	return cmp.Or(a.key.host.Compare(b.key.host), cmp.Compare(a.key.rank, b.key.rank),
 		cmp.Compare(len(b.match.Path), len(a.match.Path)), cmp.Compare(a.key.kind, b.key.kind), cmp.Compare(a.match.Path, b.match.Path))
 }
 

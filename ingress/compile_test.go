@@ -54,7 +54,11 @@ func TestPathTable(t *testing.T) {
 		for i, path := range strings.Fields(tc.paths) {
 			rules = append(rules, fmt.Sprintf("a.example %s %s %d", path, tc.kind, i))
 		}
-		r := NewRouter(compile(ing("x", 0, rules...)).Config)
+		out := compile(ing("x", 0, rules...))
+		r := NewRouter(out.Config)
+		if never := strings.Contains(tc.paths, "/foo/") && strings.Contains(tc.paths, " "); never {
+			wantProblems(t, out, "path /foo of host a.example belongs to Ingress default/x")
+		}
 		if got := get(t, r, "a.example"+tc.request); got != tc.want {
 			t.Errorf("%s %s: %s goes to %s, want %s", tc.kind, tc.paths, tc.request, got, tc.want)
 		}
@@ -186,6 +190,8 @@ func class(name, controller string, age int, isDefault bool) *networkingv1.Ingre
 
 func TestClasses(t *testing.T) {
 	t.Parallel()
+	other := ing("other", 1, "n / P s")
+	other.Annotations[classAnnotation] = "haproxy"
 	none, named, legacy, both := ing("none", 1, "n / P s"), ing("named", 1, "n / P s"), ing("legacy", 1, "n / P s"), ing("both", 1, "n / P s")
 	named.Spec.IngressClassName, both.Spec.IngressClassName = new("ours"), new("ours")
 	legacy.Annotations[classAnnotation], both.Annotations[classAnnotation] = ClassName, "nginx"
@@ -196,7 +202,7 @@ func TestClasses(t *testing.T) {
 		served   string
 		problems []string
 	}{
-		{"no class at all", nil, "[default/both default/legacy default/named default/none]", nil},
+		{"no class at all", nil, "[default/both default/legacy default/named default/none default/other]", nil},
 		{"ours", []*networkingv1.IngressClass{ours, theirs}, "[default/both default/legacy default/named]",
 			[]string{"none: spec.ingressClassName: names no class and no IngressClass is the default"}},
 		{"theirs alone", []*networkingv1.IngressClass{theirs}, "[default/legacy]", []string{
@@ -210,7 +216,7 @@ func TestClasses(t *testing.T) {
 			"[default/both default/named default/none]", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			out := Compile(Input{Ingresses: []*networkingv1.Ingress{none, named, legacy, both}, Classes: tc.classes})
+			out := Compile(Input{Ingresses: []*networkingv1.Ingress{none, named, legacy, both, other}, Classes: tc.classes})
 			if got := fmt.Sprint(out.Served); got != tc.served {
 				t.Errorf("served %s, want %s", got, tc.served)
 			}

@@ -19,20 +19,21 @@ func TestListeners(t *testing.T) {
 		{Hostname: Hostname{Name: "a.example"}, Routes: []Route{route("a", "/a")}},
 		{Hostname: Hostname{Name: "*.b.example", AnyDepth: true}, Routes: []Route{route("b", "/", Hostname{Name: "*.b.example", AnyDepth: true})}},
 		{Hostname: Hostname{Name: "*.example", AnyDepth: true}, Routes: []Route{
-			route("x", "/x", Hostname{Name: "y.example"}, Hostname{Name: "*.z.example", AnyDepth: true}), route("star", "/star")}},
+			route("x", "/x", Hostname{Name: "y.example"}, Hostname{Name: "*.z.example", AnyDepth: true}),
+			route("one", "/one", Hostname{Name: "*.z.example"}), route("star", "/star")}},
 		{Routes: []Route{route("rest", "/")}},
 	}}}})
 	wants(t, r,
 		"a.example/a", "a", "a.example/star", "404", "a.example/", "404",
 		"b.example/star", "star", "x.b.example/star", "b", "y.x.b.example/", "b",
-		"y.example/x", "x", "y.example/star", "star", "q.example/x", "404", "z.example/x", "404", "b.a.z.example/x", "x",
+		"y.example/x", "x", "y.example/star", "star", "q.example/x", "404", "z.example/x", "404", "b.a.z.example/x", "x", "a.z.example/one", "one", "b.a.z.example/one", "404",
 		"zzz/", "rest", "/", "rest", "example/", "rest")
 	if f := NewRouter(Config{}).Lookup(80, Request{Host: "a"}); f.Listener != nil || f.Route != nil {
 		t.Errorf("nothing finds %+v", f)
 	}
 }
 
-// TestMethods: routes for one path are told apart by the rest of the request, in their order.
+// TestMatches: routes for one path are told apart by the rest of the request, in their order.
 func TestMatches(t *testing.T) {
 	t.Parallel()
 	add := func(service string, change func(*Match)) Route {

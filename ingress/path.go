@@ -65,7 +65,7 @@ func isPlain(raw string) bool {
 	for i := range len(raw) {
 		c := raw[i]
 		slash := i > 0 && raw[i-1] == '/'
-		if !isPathChar(c) && c != '/' || c == ';' || slash && (c == '/' || c == '.') {
+		if !isPathChar(c) && c != '/' || slash && (c == '/' || c == '.') {
 			return false
 		}
 	}
