@@ -128,9 +128,8 @@ func (b *box) agentPID() int {
 // childOf waits for the child of an nsenter.
 func childOf(b *box, parent int) (pid int) {
 	b.t.Helper()
-	path := fmt.Sprintf("/proc/%d/task/%[1]d/children", parent)
 	b.await("the process", func() bool {
-		children, err := os.ReadFile(path)
+		children, err := exec.Command("pgrep", "-P", strconv.Itoa(parent)).Output()
 		if err != nil {
 			return false
 		}
