@@ -246,6 +246,9 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close leaves the body open for another try: httputil.ReverseProxy closes it in the end.
+func (b *watchedBody) Close() error { return nil }
+
 // answer is the body of an endpoint's answer.
 type answer struct {
 	io.ReadCloser
