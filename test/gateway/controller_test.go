@@ -61,11 +61,8 @@ func (c *controller) sync(ctx context.Context, running *sync.WaitGroup) {
 	events := c.store.Replace(objs)
 	for _, gw := range objs.Gateways {
 		if name := client.ObjectKeyFromObject(gw); c.proxies[name] == nil {
-			c.proxies[name] = c.newProxy(ctx, running, c.store.Replace)
-			var all []cluster.Event
-			fresh := cluster.NewStore()
-			all = fresh.Replace(objs)
-			c.proxies[name].Update(all)
+			c.proxies[name] = c.newProxy(ctx, running)
+			c.proxies[name].Update(cluster.NewStore().Replace(objs))
 		}
 	}
 	none := types.NamespacedName{Name: "none"}
@@ -111,7 +108,7 @@ func replace[T metav1.Object](list []T, obj metav1.Object) {
 	list[i] = next
 }
 
-func (c *controller) newProxy(ctx context.Context, running *sync.WaitGroup, _ any) *served {
+func (c *controller) newProxy(ctx context.Context, running *sync.WaitGroup) *served {
 	out := &served{address: fmt.Sprintf("127.10.0.%d", len(c.proxies)+1)}
 	p, err := proxy.New(proxy.Options{Listen: func(ctx context.Context, port uint16) (net.Listener, error) {
 		var lc net.ListenConfig

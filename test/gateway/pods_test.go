@@ -47,7 +47,7 @@ func (p *pods) run(t *testing.T, d *appsv1.Deployment) {
 	for i := range replicas {
 		p.count++
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: fmt.Sprintf("%s-%d", d.Name, i), Labels: d.Spec.Template.Labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: fmt.Sprintf("%s-7d9f8-%d", d.Name, i), Labels: d.Spec.Template.Labels},
 			Spec:       d.Spec.Template.Spec,
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: fmt.Sprintf("127.20.0.%d", p.count),
