@@ -33,11 +33,10 @@ type annotations struct {
 	seen []string
 }
 
-// guards are annotations that keep requests out. Without them the object would let in what its
+// isGuard: an annotation keeps requests out. Without it the object would let in what its
 // author shut out, so it is not served at all.
-func guards() []string {
-	return []string{"auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client",
-		"whitelist-source-range", "allowlist-source-range", "denylist-source-range"}
+func isGuard(name string) bool {
+	return strings.HasPrefix(name, "auth-") || strings.HasSuffix(name, "-source-range")
 }
 
 func (c *compiler) options(o *object) options {
@@ -184,7 +183,7 @@ func (a *annotations) rest() (refused string) {
 		name, ours := strings.CutPrefix(key, annotationPrefix)
 		switch {
 		case !ours || slices.Contains(a.seen, key):
-		case slices.Contains(guards(), name):
+		case isGuard(name):
 			a.bad(name, "is not supported, and without it requests would get in that it keeps out: "+
 				"the object's requests get 500 until it is removed")
 			refused = fmt.Sprintf("annotation %s is not supported and keeps requests out", key)

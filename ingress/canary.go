@@ -3,6 +3,7 @@ package ingress
 import (
 	"net/textproto"
 	"regexp"
+	"slices"
 )
 
 // canary is what the annotations of a canary say: which requests of the paths that it
@@ -86,4 +87,37 @@ func (k *canary) split(main Route, share Share) []Route {
 	}
 	add(weighted, func(*Match) {})
 	return out
+}
+
+// attach finds the canary of each claim: the oldest of the same namespace. Those of other
+// namespaces could take a stranger's requests, so they get none.
+func (c *compiler) attach(winners, canaries []*claim) map[*claim]*claim {
+	of := map[*claim]*claim{}
+	if len(canaries) == 0 {
+		return of
+	}
+	slices.SortFunc(canaries, compareClaims)
+	byKey, byText := map[claimKey]*claim{}, map[written]*claim{}
+	for _, k := range winners {
+		byKey[k.key], byText[k.written] = k, k
+	}
+	for _, k := range canaries {
+		main := byKey[k.key]
+		if main == nil && k.key.rank < ownDefault {
+			// Without the annotations of the other object the same path may mean something else.
+			main = byText[k.written]
+		}
+		switch {
+		case main == nil:
+			c.warn(k.object, k.field, "no other Ingress has %s of host %s, so there is nothing to be a canary of: it gets no request", k.what(), k.key.host)
+		case main.object.Namespace != k.object.Namespace:
+			c.warn(k.object, k.field, "%s is in another namespace: a canary of it gets no request", main.object.ref())
+		case of[main] != nil:
+			c.warn(k.object, k.field, "%s of host %s has another canary, %s: this one gets no request until that goes",
+				k.what(), k.key.host, of[main].object.ref())
+		default:
+			of[main] = k
+		}
+	}
+	return of
 }

@@ -74,6 +74,18 @@ func TestCanaryClaims(t *testing.T) {
 		"c: spec.rules[1].http.paths[0]: no other Ingress has path / of host b.example")
 	wants(t, NewRouter(out.Config), "a.example/other", "main=50 late=50", "b.example/", "404")
 
+	// What the main object says of its backends, and what shuts it, is the canary's too.
+	out = compile(with(ing("main", 1, "a.example / P main"), "auth-url=x", "backend-protocol=GRPC"),
+		with(ing("c", 1, "a.example / P new"), "canary=true", "canary-weight=100", "backend-protocol=HTTPS"))
+	if b := out.Config.Ports[0].Listeners[0].Routes[0].Split[1].Backend; b.Refused == "" || *b.Protocol != H2C {
+		t.Errorf("the canary's backend is %+v", b)
+	}
+	// It need not repeat the annotations that say what the path means.
+	out = compile(with(ing("main", 1, "a.example /x(.*) I main"), "use-regex=true"),
+		with(ing("c", 1, "a.example /x(.*) I new"), "canary=true", "canary-weight=100"))
+	wantProblems(t, out)
+	wants(t, NewRouter(out.Config), "a.example/xyz", "main=0 new=100")
+
 	foreign := with(ing("c", 1, "a.example / P new"), "canary=true", "canary-weight=100")
 	foreign.Namespace = "other"
 	out = compile(main, foreign)
@@ -144,7 +156,7 @@ func TestAnnotations(t *testing.T) {
 // TestGuards: what keeps requests out and is not supported shuts the object, rather than open it.
 func TestGuards(t *testing.T) {
 	t.Parallel()
-	for _, name := range guards() {
+	for _, name := range []string{"auth-type", "auth-url", "auth-tls-secret", "whitelist-source-range", "denylist-source-range"} {
 		out := compile(with(ing("x", 1, "a.example / P s"), name+"=x"), ing("y", 1, "b.example / P s"))
 		wantProblems(t, out, "x: metadata.annotations[nginx.ingress.kubernetes.io/"+name+"]: is not supported, and without it")
 		routes := out.Config.Ports[0].Listeners[0].Routes

@@ -27,12 +27,19 @@ type claimKey struct {
 
 // claim is what an object asks for.
 type claim struct {
-	key    claimKey
-	object *object
-	field  string
-	match  Match
-	weak   bool
-	share  Share
+	key     claimKey
+	written written
+	object  *object
+	field   string
+	match   Match
+	weak    bool
+	share   Share
+}
+
+// written is a path as the object has it, before annotations say what it means.
+type written struct {
+	host       Hostname
+	path, kind string
 }
 
 func (c *compiler) claim(k *claim) { c.claims[k.key] = append(c.claims[k.key], k) }
@@ -40,26 +47,26 @@ func (c *compiler) claim(k *claim) { c.claims[k.key] = append(c.claims[k.key], k
 // routes decides the claims and returns the routes in order of precedence.
 func (c *compiler) routes() []Route {
 	winners := make([]*claim, 0, len(c.claims))
-	canaries := map[claimKey]*claim{}
-	for key, claims := range c.claims {
+	var canaries []*claim
+	for _, claims := range c.claims {
 		mains, others := divide(claims)
-		if len(mains) == 0 {
-			c.orphans(others)
-			continue
-		}
-		c.losers(mains)
-		winners = append(winners, mains[0])
-		if k := c.canaryOf(mains[0], others); k != nil {
-			canaries[key] = k
+		canaries = append(canaries, others...)
+		if len(mains) > 0 {
+			c.losers(mains)
+			winners = append(winners, mains[0])
 		}
 	}
 	slices.SortFunc(winners, comparePrecedence)
+	of := c.attach(winners, canaries)
 	routes := make([]Route, 0, len(winners))
 	for _, k := range winners {
 		main := c.route(k)
-		if with := canaries[k.key]; with != nil {
+		if with := of[k]; with != nil {
 			share := with.share
 			share.Object, share.Field = with.object.ref(), with.field
+			// What is not the canary's to say is as its main object says it.
+			share.Backend.Protocol = k.object.options.protocol
+			share.Backend.Refused = cmp.Or(k.object.options.refused, share.Backend.Refused)
 			routes = append(routes, with.object.options.canary.split(main, share)...)
 			continue
 		}
@@ -68,7 +75,7 @@ func (c *compiler) routes() []Route {
 	return routes
 }
 
-// divide parts canaries from the rest, each list in order of who has the claim: the
+// divide parts canaries from the rest, which come in order of who has the claim: the
 // longer spelling of a prefix (/foo/ before /foo), Prefix before
 // ImplementationSpecific, then the older object.
 func divide(claims []*claim) (mains, canaries []*claim) {
@@ -79,14 +86,14 @@ func divide(claims []*claim) (mains, canaries []*claim) {
 			canaries = append(canaries, k)
 		}
 	}
-	order := func(a, b *claim) int {
-		return cmp.Or(cmp.Compare(len(b.match.Path), len(a.match.Path)), boolCompare(a.weak, b.weak),
-			compareAge(a.object.CreationTimestamp, b.object.CreationTimestamp, a.object, b.object),
-			cmp.Compare(a.share.Backend.String(), b.share.Backend.String()), cmp.Compare(a.field, b.field))
-	}
-	slices.SortFunc(mains, order)
-	slices.SortFunc(canaries, order)
+	slices.SortFunc(mains, compareClaims)
 	return mains, canaries
+}
+
+func compareClaims(a, b *claim) int {
+	return cmp.Or(cmp.Compare(len(b.match.Path), len(a.match.Path)), boolCompare(a.weak, b.weak),
+		compareAge(a.object.CreationTimestamp, b.object.CreationTimestamp, a.object, b.object),
+		cmp.Compare(a.share.Backend.String(), b.share.Backend.String()), cmp.Compare(a.field, b.field))
 }
 
 // losers reports those that do not have what they claim.
@@ -123,31 +130,6 @@ func (k *claim) behind(winner *claim) string {
 		return "as old and first by name"
 	}
 	return "older"
-}
-
-// orphans reports canaries of nothing.
-func (c *compiler) orphans(canaries []*claim) {
-	for _, k := range canaries {
-		c.warn(k.object, k.field, "no other Ingress has %s of host %s, so there is nothing to be a canary of: it gets no request", k.what(), k.key.host)
-	}
-}
-
-// canaryOf returns the canary of a claim: the oldest of the same namespace. Those of
-// other namespaces could take a stranger's requests, so they get none.
-func (c *compiler) canaryOf(main *claim, canaries []*claim) *claim {
-	var first *claim
-	for _, k := range canaries {
-		switch {
-		case k.object.Namespace != main.object.Namespace:
-			c.warn(k.object, k.field, "%s is in another namespace: a canary of it gets no request", main.object.ref())
-		case first == nil:
-			first = k
-		default:
-			c.warn(k.object, k.field, "%s of host %s has another canary, %s: this one gets no request until that goes",
-				k.what(), k.key.host, first.object.ref())
-		}
-	}
-	return first
 }
 
 // route makes the route of a claim.

@@ -157,6 +157,10 @@ func (c *compiler) claimPath(o *object, host Hostname, p *networkingv1.HTTPIngre
 		return
 	}
 	k := &claim{key: claimKey{host: host, rank: sized, path: m.Path, kind: m.Kind}, object: o, field: field, match: m, weak: weak}
+	k.written = written{host: host, path: p.Path}
+	if p.PathType != nil {
+		k.written.kind = string(*p.PathType)
+	}
 	switch m.Kind {
 	case PathExact:
 		k.key.rank = exactPath
