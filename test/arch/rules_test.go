@@ -75,6 +75,7 @@ var rules = []rule{
 	{dir: "test/conformance"},
 	{dir: "test/walk"},
 	{dir: "test/figures"},
+	{dir: "test/dnscluster", imports: "cluster/state", k8s: true, io: "*"},
 	{dir: "test/hostile"},
 }
 
