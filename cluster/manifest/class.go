@@ -51,18 +51,25 @@ func annotationSupport() []annotation {
 		{"canary-by-cookie", "`always` and `never`"},
 		{"canary-weight", "of `canary-weight-total`, else of 100"},
 		{"canary-weight-total", ""},
-		{"backend-protocol", "`HTTP`, `HTTPS`, `GRPC`, `GRPCS`, `AUTO_HTTP`"},
+		{"backend-protocol", "`HTTP`, `HTTPS`, `GRPC`, `GRPCS`"},
 		{"proxy-body-size", "`8m`; `0` is without a bound"},
 		{"proxy-connect-timeout", "in seconds"},
 		{"proxy-read-timeout", "in seconds"},
 		{"proxy-send-timeout", "in seconds"},
-		{"ssl-redirect", "`true` unless it says otherwise, where the host has a certificate"},
+		{"ssl-redirect", "`true` unless it says otherwise, where the host is in `spec.tls`"},
 		{"force-ssl-redirect", ""},
 		{"rewrite-target", "`$1` and the like are the groups of the path"},
 		{"use-regex", "RE2, where ingress-nginx has PCRE"},
 		{"affinity", "`cookie`"},
 		{"session-cookie-name", ""},
 	}
+}
+
+// guardAnnotations keep requests out, and are not acted on: nobody is let in where
+// their author counts on them.
+func guardAnnotations() []string {
+	return []string{"auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client",
+		"whitelist-source-range", "allowlist-source-range", "denylist-source-range"}
 }
 
 // annotation is one annotation that is acted on.
@@ -83,7 +90,12 @@ func (it *item) strangers() (out []cluster.Problem) {
 		known[annotationPrefix+a.name] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(i.Annotations)) {
-		if strings.HasPrefix(key, annotationPrefix) && !known[key] {
+		name, theirs := strings.CutPrefix(key, annotationPrefix)
+		switch {
+		case !theirs || known[key]:
+		case slices.Contains(guardAnnotations(), name):
+			out = append(out, it.warning("metadata.annotations["+key+"]", "not acted on, and it is there to keep requests out: all requests of this Ingress get 500 until it is removed"))
+		default:
 			out = append(out, it.warning("metadata.annotations["+key+"]", "accepted, not acted on; docs/support.md lists the annotations that are"))
 		}
 	}

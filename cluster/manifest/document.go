@@ -30,24 +30,28 @@ type document struct {
 	faults []fault
 }
 
-// parse returns the documents of a file that could be read, and the faults of
-// the others. Null documents, as between two "---" lines, count for nothing.
-func (f file) parse() (docs []document, faults []fault) {
+// parse calls each with the documents of every chunk of a file that could be read, and
+// returns the faults of the others. Null documents, as between two "---" lines, count
+// for nothing.
+func (f file) parse(each func(chunk, []document)) (faults []fault) {
 	data := bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))
 	if at, ok := firstInvalid(data); ok {
-		return nil, []fault{{at: at, message: "not UTF-8 text; save the file as UTF-8"}}
+		return []fault{{at: at, message: "not UTF-8 text; save the file as UTF-8"}}
 	}
 	if bytes.Contains(data, []byte("%YAML")) {
 		data = versionLine.ReplaceAllLiteral(data, []byte("# YAML "))
 	}
+	found := 0
 	for _, c := range split(data) {
-		d, f := c.parse()
-		docs, faults = append(docs, d...), append(faults, f...)
+		docs, f := c.parse()
+		faults = append(faults, f...)
+		found += len(docs)
+		each(c, docs)
 	}
-	if len(docs) == 0 && len(faults) == 0 {
+	if found == 0 && len(faults) == 0 {
 		faults = []fault{{at: place{1, 1}, message: "no object in this file; write one, or delete the file"}}
 	}
-	return docs, faults
+	return faults
 }
 
 // firstInvalid finds the first byte that is not UTF-8, or is NUL.

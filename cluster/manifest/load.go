@@ -59,7 +59,7 @@ func (r Result) Locate(object cluster.Ref, field string) cluster.Position {
 	if !ok {
 		return cluster.Position{}
 	}
-	return it.root.find(it.asWritten(field)).in(it.file)
+	return it.place(it.asWritten(field)).in(it.file)
 }
 
 // Load reads manifests. Whatever is wrong with their contents becomes a
@@ -94,12 +94,17 @@ type loader struct {
 }
 
 func (l *loader) file(f file) {
-	docs, faults := f.parse()
+	faults := f.parse(func(c chunk, docs []document) { l.documents(f.name, c, docs) })
 	for _, fault := range faults {
 		l.problems = append(l.problems, cluster.Problem{Position: fault.at.in(f.name), Field: fault.path, Message: fault.message})
 	}
+}
+
+// documents takes the objects of the documents of one chunk.
+func (l *loader) documents(file string, c chunk, docs []document) {
 	for i := range docs {
-		raws, problems := flatten(raw{file: f.name, root: &docs[i].root, faults: docs[i].faults}, 0)
+		whole := raw{file: file, root: &docs[i].root, from: origin{chunk: c, document: i}, faults: docs[i].faults}
+		raws, problems := flatten(whole, 0)
 		l.problems = append(l.problems, problems...)
 		for _, r := range raws {
 			it, problems := l.decoder.object(r)
@@ -115,12 +120,13 @@ func (l *loader) file(f file) {
 func (l *loader) add(it *item) {
 	if first, twice := l.items[it.ref]; twice {
 		l.problems = append(l.problems, it.problem("metadata.name",
-			fmt.Sprintf("%s has this name already and is used; rename or remove one", first.root.find("metadata.name").in(first.file))))
+			fmt.Sprintf("%s has this name already and is used; rename or remove one", first.place("metadata.name").in(first.file))))
 		return
 	}
 	l.items[it.ref] = it
 	l.problems = append(l.problems, l.support.warnings(it)...)
 	l.problems = append(l.problems, it.strangers()...)
+	it.raw = it.giveUp()
 }
 
 // services allocates for the Services and drops those that are refused.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,17 +11,65 @@ import (
 
 // raw is one object as written: a tree, not yet of a Go type.
 type raw struct {
-	file   string
+	file string
+	// root is nil once it has been given up; tree has it in any case.
 	root   *tree
+	from   origin
 	faults []fault // with paths within this object
 	// kind and apiVersion are those of the manifest, or of the typed List
 	// (ServiceList) that the object stood in without its own.
 	kind, apiVersion string
 }
 
+// origin is where an object stands: its tree can be read from there again. The trees
+// of all objects take several times as much memory as the objects and their text.
+type origin struct {
+	chunk chunk
+	// document is its place among the documents of the chunk, and items are those in
+	// the Lists around it, from the outside in.
+	document int
+	items    []int
+	// at is where the tree begins.
+	at place
+}
+
+// maxReread is the longest text, in bytes, that is read again for the sake of one
+// position: some twenty objects. What stands in a longer one keeps its tree.
+const maxReread = 16 << 10
+
+// giveUp gives up the tree of an object that has been decoded: it is seldom needed
+// again, and then read again.
+func (r raw) giveUp() raw {
+	if size := len(r.from.chunk.text); size > 0 && size <= maxReread {
+		r.from.at, r.root = r.root.at, nil
+	}
+	return r
+}
+
+// tree returns the object as written.
+func (r raw) tree() *tree {
+	if r.root != nil {
+		return r.root
+	}
+	docs, _ := r.from.chunk.parse()
+	t := &docs[r.from.document].root
+	for _, i := range r.from.items {
+		t = &t.get("items").items[i]
+	}
+	return t
+}
+
+// place returns where a field stands, or what is left of it.
+func (r raw) place(path string) place {
+	if r.root == nil && path == "" {
+		return r.from.at
+	}
+	return r.tree().find(path)
+}
+
 // named names the object as far as it can be read and printed, for problems.
 func (r raw) named() cluster.Ref {
-	meta := r.root.get("metadata")
+	meta := r.tree().get("metadata")
 	if meta == nil || r.kind == "" || meta.textOf("name") == "" {
 		return cluster.Ref{}
 	}
@@ -37,7 +86,7 @@ func (r raw) named() cluster.Ref {
 // problem says what is wrong with a field of the object.
 func (r raw) problem(path, message string) cluster.Problem {
 	path = r.asWritten(path)
-	return cluster.Problem{Position: r.root.find(path).in(r.file), Object: r.named(), Field: path, Message: message}
+	return cluster.Problem{Position: r.place(path).in(r.file), Object: r.named(), Field: path, Message: message}
 }
 
 // asWritten turns a path within a list into that of the old singular field,
@@ -45,7 +94,10 @@ func (r raw) problem(path, message string) cluster.Problem {
 func (r raw) asWritten(path string) string {
 	for _, singular := range []string{"spec.clusterIP", "status.podIP", "spec.podCIDR"} {
 		group, name, _ := strings.Cut(singular, ".")
-		if part := r.root.get(group); strings.HasPrefix(path, singular+"s") && part != nil && part.get(name+"s") == nil && part.get(name) != nil {
+		if !strings.HasPrefix(path, singular+"s") {
+			continue
+		}
+		if part := r.tree().get(group); part != nil && part.get(name+"s") == nil && part.get(name) != nil {
 			return singular
 		}
 	}
@@ -106,7 +158,8 @@ func flatten(r raw, depth int) ([]raw, []cluster.Problem) {
 // item returns item i of a List, with the faults that lie in it.
 func (r raw) item(i int) raw {
 	prefix := "items[" + strconv.Itoa(i) + "]"
-	item := raw{file: r.file, root: &r.root.get("items").items[i]}
+	item := raw{file: r.file, root: &r.root.get("items").items[i], from: r.from}
+	item.from.items = append(slices.Clone(r.from.items), i)
 	if kind := strings.TrimSuffix(r.kind, "List"); kind != "" {
 		item.kind, item.apiVersion = kind, r.apiVersion
 	}

@@ -210,6 +210,7 @@ func writeAnnotations(b *strings.Builder) {
 	for _, a := range annotationSupport() {
 		fmt.Fprintf(b, "| `%s` | %s |\n", a.name, a.note)
 	}
+	fmt.Fprintf(b, "\nThese keep requests out, which is not supported: an Ingress with one of them is answered with 500. `%s`.\n", strings.Join(guardAnnotations(), "`, `"))
 }
 
 const supportIntroduction = `# Which fields do what

@@ -30,12 +30,12 @@ func ingressSupport() []entry {
 	return []entry{
 		{path: "spec.ingressClassName", standing: honoured, note: "left out, it becomes that of the IngressClass with annotation `ingressclass.kubernetes.io/is-default-class: \"true\"`"},
 		{path: "spec.defaultBackend.service", standing: honoured},
-		{path: "spec.defaultBackend.resource", standing: ignored, note: "requests get 503"},
+		{path: "spec.defaultBackend.resource", standing: ignored, note: "requests get 500"},
 		{path: "spec.rules.host", standing: honoured},
 		{path: "spec.rules.http.paths.path", standing: honoured},
 		{path: "spec.rules.http.paths.pathType", standing: honoured, note: "`ImplementationSpecific` is `Prefix`, or with annotation `use-regex` a regular expression"},
 		{path: "spec.rules.http.paths.backend.service", standing: honoured},
-		{path: "spec.rules.http.paths.backend.resource", standing: ignored, note: "requests get 503"},
+		{path: "spec.rules.http.paths.backend.resource", standing: ignored, note: "requests get 500"},
 		{path: "spec.tls", standing: honoured},
 		{path: "status", standing: kept, note: statusNote},
 	}

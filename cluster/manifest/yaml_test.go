@@ -26,7 +26,8 @@ func TestScalarsAsKubectl(t *testing.T) {
 			t.Errorf("%q: kubectl refuses it: %v", text, err)
 			continue
 		}
-		docs, faults := file{"t.yaml", []byte(source)}.parse()
+		var docs []document
+		faults := file{"t.yaml", []byte(source)}.parse(func(_ chunk, d []document) { docs = append(docs, d...) })
 		if len(docs) != 1 || len(faults) > 0 || len(docs[0].faults) > 0 {
 			t.Errorf("%q: faults %v, %v", text, faults, docs)
 			continue
