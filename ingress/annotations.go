@@ -36,7 +36,12 @@ type annotations struct {
 // isGuard: an annotation keeps requests out. Without it the object would let in what its
 // author shut out, so it is not served at all.
 func isGuard(name string) bool {
-	return strings.HasPrefix(name, "auth-") || strings.HasSuffix(name, "-source-range")
+	switch name {
+	case "auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client",
+		"whitelist-source-range", "allowlist-source-range", "denylist-source-range":
+		return true
+	}
+	return false
 }
 
 func (c *compiler) options(o *object) options {

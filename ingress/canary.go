@@ -18,37 +18,39 @@ type canary struct {
 
 // canary reads the annotations of a canary, nil when the object is none.
 func (a *annotations) canary() *canary {
-	header, _ := a.get("canary-by-header")
+	header, cookie := a.token("canary-by-header"), a.token("canary-by-cookie")
 	value, _ := a.get("canary-by-header-value")
 	pattern, _ := a.get("canary-by-header-pattern")
-	cookie, _ := a.get("canary-by-cookie")
 	total := a.number("canary-weight-total", 1, 1e9, 100)
 	weight := a.number("canary-weight", 0, total, 0)
 	if !a.flag("canary", false) {
 		return nil
 	}
-	out := &canary{value: value, weight: uint32(weight), total: uint32(total)}
-	if header != "" && !isToken(header) {
-		a.bad("canary-by-header", "%q cannot be the name of a header: it is ignored", header)
-		header = ""
+	out := &canary{
+		header: textproto.CanonicalMIMEHeaderKey(header), value: value, cookie: cookie,
+		weight: uint32(weight), total: uint32(total),
 	}
-	if cookie != "" && !isToken(cookie) {
-		a.bad("canary-by-cookie", "%q cannot be the name of a cookie: it is ignored", cookie)
-		cookie = ""
-	}
-	out.header, out.cookie = textproto.CanonicalMIMEHeaderKey(header), cookie
-	if pattern != "" && value == "" && header != "" {
+	if pattern != "" && value == "" && out.header != "" {
 		var err error
 		if out.pattern, err = regexp.Compile(pattern); err != nil {
 			a.bad("canary-by-header-pattern", "is no regular expression (RE2): %v; the header is ignored", err)
 			out.header = ""
 		}
 	}
-	_, weighs := a.get("canary-weight")
-	if out.header == "" && out.cookie == "" && !weighs {
+	if _, weighs := a.get("canary-weight"); out.header == "" && out.cookie == "" && !weighs {
 		a.bad("canary", "no header, cookie or weight says which requests it takes, so it takes none: add canary-weight, for one")
 	}
 	return out
+}
+
+// token reads the name of a header or a cookie, "" for none.
+func (a *annotations) token(name string) string {
+	text, ok := a.get(name)
+	if ok && !isToken(text) {
+		a.bad(name, "%q cannot be the name of a header or a cookie: it is ignored", text)
+		return ""
+	}
+	return text
 }
 
 // split returns the routes of a path that has a canary, in order of precedence:

@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -153,9 +152,4 @@ func (c *compiler) route(k *claim) Route {
 func comparePrecedence(a, b *claim) int {
 	return cmp.Or(a.key.host.Compare(b.key.host), cmp.Compare(a.key.rank, b.key.rank),
 		cmp.Compare(len(b.match.Path), len(a.match.Path)), cmp.Compare(a.key.kind, b.key.kind), cmp.Compare(a.match.Path, b.match.Path))
-}
-
-// sortedHosts returns a set of names in their order.
-func sortedHosts(set map[Hostname]bool) []Hostname {
-	return slices.SortedFunc(maps.Keys(set), Hostname.Compare)
 }

@@ -86,9 +86,7 @@ func Compile(in Input) Output {
 			Name: "https", Certificates: certificates, SelfSigned: true, Routes: routes,
 		}}},
 	}
-	slices.SortFunc(c.out.Served, func(a, b types.NamespacedName) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(c.out.Served, compareNames)
 	slices.SortFunc(c.out.Problems, func(a, b cluster.Problem) int {
 		return cmp.Or(a.Object.Compare(b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message))
 	})

@@ -38,12 +38,21 @@ func ParsePath(raw string) (Path, error) {
 	if isPlain(raw) {
 		return Path{Forward: raw, Match: raw}, nil
 	}
-	elements := make([]string, 0, strings.Count(raw, "/"))
+	forward, err := resolve(raw[1:])
+	if err != nil {
+		return Path{}, err
+	}
+	return Path{Forward: forward, Match: decode(forward)}, nil
+}
+
+// resolve returns a path, given without its first slash, in the form of Path.Forward.
+func resolve(raw string) (string, error) {
+	elements := make([]string, 0, 1+strings.Count(raw, "/"))
 	open := false // the path ends with a slash
-	for element := range strings.SplitSeq(raw[1:], "/") {
+	for element := range strings.SplitSeq(raw, "/") {
 		text, err := encode(element)
 		if err != nil {
-			return Path{}, err
+			return "", err
 		}
 		open = text == "" || text == "." || text == ".."
 		switch {
@@ -57,7 +66,7 @@ func ParsePath(raw string) (Path, error) {
 	if open && len(elements) > 0 {
 		forward += "/"
 	}
-	return Path{Forward: forward, Match: decode(forward)}, nil
+	return forward, nil
 }
 
 // isPlain: nothing of the path needs a look. Nearly every request is.

@@ -162,15 +162,15 @@ func endpoints(svc *corev1.Service, port *corev1.ServicePort, all []*discoveryv1
 		if !ok || s.Namespace != svc.Namespace || s.Labels[discoveryv1.LabelServiceName] != svc.Name {
 			continue
 		}
-		for i := range s.Endpoints {
-			ep, ok := endpoint(&s.Endpoints[i], number)
-			switch {
-			case !ok:
-			case s.Endpoints[i].Conditions.Ready != nil && !*s.Endpoints[i].Conditions.Ready:
-				reason = NotReady
-			case ep.Address.Addr().Is4():
+		ready, some := readyOf(s, number)
+		if some {
+			reason = NotReady
+		}
+		// What a slice calls its family is not relied upon: the addresses say it.
+		for _, ep := range ready {
+			if ep.Address.Addr().Is4() {
 				four = append(four, ep)
-			default:
+			} else {
 				six = append(six, ep)
 			}
 		}
@@ -189,6 +189,19 @@ func endpoints(svc *corev1.Service, port *corev1.ServicePort, all []*discoveryv1
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(b.Pod.String(), a.Pod.String()))
 	})
 	return slices.CompactFunc(first, func(a, b Endpoint) bool { return a.Address == b.Address }), Usable
+}
+
+// readyOf returns the ready endpoints of a slice, and whether there are any at all.
+func readyOf(s *discoveryv1.EndpointSlice, port uint16) (ready []Endpoint, some bool) {
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		ep, ok := endpoint(e, port)
+		some = some || ok
+		if ok && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+			ready = append(ready, ep)
+		}
+	}
+	return ready, some
 }
 
 // slicePort returns the number that a port has in a slice: Pods whose named port has

@@ -20,35 +20,45 @@ func (c *compiler) certificates(objects []*object) []Certificate {
 	for _, s := range c.in.Secrets {
 		secrets[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = s
 	}
-	shown := map[Hostname]*object{} // who decides what is shown for a host
-	by := map[Hostname]types.NamespacedName{}
-	hosts := map[types.NamespacedName]map[Hostname]bool{}
+	byHost := map[Hostname]decision{}
 	for _, o := range objects {
 		for i := range o.Spec.TLS {
-			field := fmt.Sprintf("spec.tls[%d]", i)
-			name, names := c.entry(o, i, secrets)
-			for _, host := range names {
-				if first := shown[host]; first != nil && by[host] != name {
-					c.warn(o, field, "host %s has the certificate of Secret %s by %s, which is older: this one is not shown", host, by[host], first.ref())
-					continue
-				}
-				shown[host], by[host] = o, name
-				if hosts[name] == nil {
-					hosts[name] = map[Hostname]bool{}
-				}
-				hosts[name][host] = true
+			name, hosts := c.entry(o, i, secrets)
+			for _, host := range hosts {
+				c.decide(byHost, host, decision{name, o, fmt.Sprintf("spec.tls[%d]", i)})
 			}
 		}
 	}
+	hosts := map[types.NamespacedName][]Hostname{}
+	for host, d := range byHost {
+		hosts[d.secret] = append(hosts[d.secret], host)
+	}
 	var out []Certificate
 	for _, name := range slices.SortedFunc(maps.Keys(hosts), compareNames) {
-		s := secrets[name]
-		out = append(out, Certificate{
-			Secret: name, Hosts: sortedHosts(hosts[name]),
-			Cert: s.Data[corev1.TLSCertKey], Key: s.Data[corev1.TLSPrivateKeyKey],
-		})
+		slices.SortFunc(hosts[name], Hostname.Compare)
+		data := secrets[name].Data
+		out = append(out, Certificate{Secret: name, Hosts: hosts[name], Cert: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey]})
 	}
 	return out
+}
+
+// decision says whose Secret is shown for a host.
+type decision struct {
+	secret types.NamespacedName
+	object *object
+	field  string
+}
+
+// decide gives a host to the first that asks for it: objects come in order of age.
+func (c *compiler) decide(byHost map[Hostname]decision, host Hostname, d decision) {
+	first, taken := byHost[host]
+	switch {
+	case !taken:
+		byHost[host] = d
+	case first.secret != d.secret:
+		c.warn(d.object, d.field, "host %s has the certificate of Secret %s by %s, which is older: this one is not shown",
+			host, first.secret, first.object.ref())
+	}
 }
 
 func compareNames(a, b types.NamespacedName) int {
