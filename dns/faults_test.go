@@ -278,7 +278,7 @@ func TestReadiness(t *testing.T) {
 
 func TestReverseNames(t *testing.T) {
 	z := newZone(
-		svc("one", "None"), eps("one", "a", "", "10.244.0.5=pet", "fd00::5=pet"),
+		svc("one", "None"), eps("one", "a", "", "10.244.0.5=pet", "fd00::5=pet"), eps("one", "b", "", "fd00::"),
 		svc("two", "None"), eps("two", "a", "", "10.244.0.5"),
 		svc("web", "10.96.0.10,fd00:10:96::a", "http:80"), pod("p", "10.244.0.77"),
 		svc("alias", "name:example.com"), eps("alias", "a", "", "10.244.0.6"), eps("nobody", "a", "", "10.244.0.7"),
@@ -291,6 +291,14 @@ func TestReverseNames(t *testing.T) {
 	5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa PTR
 		NOERROR
 		5.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR pet.one.default.svc.cluster.local.
+	0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa PTR
+		NOERROR
+		0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. 5 IN PTR fd00--0.one.default.svc.cluster.local.
+	fd00--0.one.default.svc.cluster.local AAAA
+		NOERROR
+		fd00--0.one.default.svc.cluster.local. 5 IN AAAA fd00::
+	fd00--.one.default.svc.cluster.local AAAA
+		no name
 	10.0.96.10.in-addr.arpa PTR
 		NOERROR
 		10.0.96.10.in-addr.arpa. 5 IN PTR web.default.svc.cluster.local.

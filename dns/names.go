@@ -193,7 +193,10 @@ func undashed(label string, endpoint bool) (netip.Addr, bool) {
 	if endpoint && strings.HasSuffix(want, ":") {
 		want += "0"
 	}
-	return addr, text == want
+	if text != want {
+		return netip.Addr{}, false
+	}
+	return addr, true
 }
 
 const hexDigits = "0123456789abcdef"
