@@ -127,7 +127,7 @@ func (a *annotations) size(name string) int64 {
 	if !ok {
 		return 0
 	}
-	digits := strings.TrimRight(strings.ToLower(text), "kmg")
+	digits := strings.TrimRight(text, "kmgKMG")
 	unit, known := map[string]int64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[strings.ToLower(text[len(digits):])]
 	v, err := strconv.ParseInt(digits, 10, 64)
 	switch {

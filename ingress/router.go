@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -119,25 +120,36 @@ func (h *hosts[T]) at(name Hostname, create func() T) T {
 
 // covering yields what stands for a host, the most specific first.
 func (h *hosts[T]) covering(host string, yield func(T) bool) {
-	if v, ok := h.exact[host]; ok && host != "" && !yield(v) {
+	if v, ok := h.exact[host]; ok && !yield(v) {
 		return
 	}
-	for dot := strings.IndexByte(host, '.'); dot > 0 && dot < len(host); {
-		suffix := host[dot:]
-		if v, ok := h.one[suffix]; ok && !strings.Contains(host[:dot], ".") && !yield(v) {
+	for suffix := range suffixes(host) {
+		if v, ok := h.one[suffix]; ok && len(suffix) == len(host)-strings.IndexByte(host, '.') && !yield(v) {
 			return
 		}
 		if v, ok := h.deep[suffix]; ok && !yield(v) {
 			return
 		}
-		next := strings.IndexByte(suffix[1:], '.')
-		if next < 0 || len(h.deep) == 0 {
-			break
+		if len(h.deep) == 0 {
+			break // only the longest suffix has one label before it
 		}
-		dot += 1 + next
 	}
 	if h.every != nil {
 		yield(*h.every)
+	}
+}
+
+// suffixes yields ".b.example" and ".example" of "a.b.example".
+func suffixes(host string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dot := strings.IndexByte(host, '.'); dot > 0; {
+			host = host[dot:]
+			if !yield(host) {
+				return
+			}
+			next := strings.IndexByte(host[1:], '.')
+			dot = next + 1
+		}
 	}
 }
 
