@@ -109,11 +109,13 @@ func (w *world) attachTo(g *gateway, ref *gatewayv1.ParentReference, r *route, a
 	for _, l := range allowed {
 		hosts := intersect(l.hostname, r.hosts)
 		matched = matched || len(hosts) > 0
-		if len(hosts) == 0 || attached[l] || r.invalid() != nil {
+		if len(hosts) == 0 || attached[l] {
 			continue
 		}
 		attached[l] = true
-		l.attached++
+		if r.invalid() == nil { // else its requests get 500: see ruleReader.read
+			l.attached++
+		}
 		l.routes = append(l.routes, r.forListener(l, hosts)...)
 	}
 	switch {

@@ -45,7 +45,7 @@ func (r *ruleReader) filter(f *gatewayv1.HTTPRouteFilter) (out ingress.Filter, o
 	case f.Type == gatewayv1.HTTPRouteFilterRequestMirror && f.RequestMirror != nil:
 		return r.mirror(f.RequestMirror)
 	}
-	r.fault(gatewayv1.RouteReasonUnsupportedValue, "filter %s is not served: requests get 500 until it is removed", f.Type)
+	r.fault(gatewayv1.RouteReasonUnsupportedValue, "filter %s is not served: remove it", f.Type)
 	return out, false
 }
 

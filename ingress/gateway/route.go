@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -77,7 +76,7 @@ func (r *route) verdicts() []verdict {
 	}
 	if len(dropped) > 0 && len(dropped) < len(r.rules) {
 		out = append(out, yes(gatewayv1.RouteConditionPartiallyInvalid, gatewayv1.RouteReasonUnsupportedValue,
-			"Dropped Rule(s): "+strings.Join(dropped, "; ")))
+			"Dropped Rule(s), whose requests get 500: "+strings.Join(dropped, "; ")))
 	}
 	return out
 }
@@ -124,11 +123,6 @@ func (r *ruleReader) read(in *gatewayv1.HTTPRouteRule, index int) rule {
 		Split:    r.split(in.BackendRefs),
 		Settings: r.settings(in.Timeouts),
 	}
-	if r.rule.broken != "" {
-		// A rule whose filters are not all known must not be served without them, nor
-		// leave its requests to another rule: they get 500.
-		out.Filters, out.Split = nil, nil
-	}
 	matches := in.Matches
 	if len(matches) == 0 {
 		matches = []gatewayv1.HTTPRouteMatch{{}}
@@ -144,6 +138,13 @@ func (r *ruleReader) read(in *gatewayv1.HTTPRouteRule, index int) rule {
 			next.Field = fmt.Sprintf("%s.matches[%d]", r.field, i)
 		}
 		r.rule.routes = append(r.rule.routes, ranked{Route: next, object: object, rule: index, match: i})
+	}
+	if r.rule.broken != "" {
+		// A rule that is not known in whole must not be served in part (a filter may guard
+		// it), nor leave its requests to another rule: they get 500.
+		for i := range r.rule.routes {
+			r.rule.routes[i].Filters, r.rule.routes[i].Split = nil, nil
+		}
 	}
 	return r.rule
 }
@@ -162,8 +163,8 @@ func (r *ruleReader) settings(t *gatewayv1.HTTPRouteTimeouts) ingress.Settings {
 	return out
 }
 
-// forever is the timeout of what has none.
-const forever = time.Duration(math.MaxInt64 / 4)
+// forever is the timeout of what has none: a century.
+const forever = 100 * 365 * 24 * time.Hour
 
 func (r *ruleReader) duration(field string, text *gatewayv1.Duration) time.Duration {
 	if text == nil {
