@@ -42,7 +42,7 @@ func kinds() []kind {
 			"spec":{"containers":[{"name":"web","image":"nginx:1.27","ports":[{"name":"http","containerPort":80}]},{"name":"log","image":"busybox"}]}}`, podMutations()},
 		{"Node", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDR":"10.244.0.0/24"}}`, nodeMutations()},
 		{"Namespace", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`, namespaceMutations()},
-	}, workloadKinds()...)
+	}, append(workloadKinds(), doorKinds()...)...)
 }
 
 // rounds is how many handfuls of mutations are tried: fewer where a template is as

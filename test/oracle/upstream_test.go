@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +21,9 @@ import (
 	"k8s.io/kubernetes/pkg/apis/discovery"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	discoveryvalidation "k8s.io/kubernetes/pkg/apis/discovery/validation"
+	"k8s.io/kubernetes/pkg/apis/networking"
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"
+	networkingvalidation "k8s.io/kubernetes/pkg/apis/networking/validation"
 )
 
 // upstream decodes, defaults and validates an object as kube-apiserver does at
@@ -95,7 +99,24 @@ func validate(obj runtime.Object) (field.ErrorList, error) {
 		err := legacyscheme.Scheme.Convert(obj, &in, nil)
 		return validation.ValidateSecret(&in), err
 	}
+	if errs, known, err := validateDoor(obj); known {
+		return errs, err
+	}
 	return validateWorkload(obj)
+}
+
+func validateDoor(obj runtime.Object) (errs field.ErrorList, known bool, err error) {
+	switch obj := obj.(type) {
+	case *networkingv1.Ingress:
+		var in networking.Ingress
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return networkingvalidation.ValidateIngressCreate(&in), true, err
+	case *networkingv1.IngressClass:
+		var in networking.IngressClass
+		err := legacyscheme.Scheme.Convert(obj, &in, nil)
+		return networkingvalidation.ValidateIngressClass(&in), true, err
+	}
+	return nil, false, nil
 }
 
 func validateWorkload(obj runtime.Object) (field.ErrorList, error) {
