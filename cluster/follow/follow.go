@@ -17,7 +17,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,11 +39,31 @@ type Directory struct {
 	queue  queue
 	layout layout
 	// told are the objects as events have told them.
-	told map[cluster.Ref]metav1.Object
+	told map[cluster.Ref]version
+	lean bool
+}
+
+// version is an object as it was at a time.
+type version struct {
+	// digest is of its file's bytes.
+	digest uint64
+	// object is nil in a lean directory.
+	object metav1.Object
 }
 
 // Open starts to follow the objects of these kinds. The directory need not exist yet.
 func Open(stateDir string, kinds ...cluster.Kind) (*Directory, error) {
+	return start(stateDir, kinds, false)
+}
+
+// OpenLean is Open for who needs no copy of the objects: nothing is kept of them but
+// what tells whether they have changed. Old objects of events have nothing but their
+// names, and Catch returns the events of many changes in parts.
+func OpenLean(stateDir string, kinds ...cluster.Kind) (*Directory, error) {
+	return start(stateDir, kinds, true)
+}
+
+func start(stateDir string, kinds []cluster.Kind, lean bool) (*Directory, error) {
 	abs, err := filepath.Abs(stateDir)
 	if err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", stateDir, err)
@@ -50,11 +72,12 @@ func Open(stateDir string, kinds ...cluster.Kind) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow state directory %s: %w", abs, err)
 	}
-	d := &Directory{queue: q, told: map[cluster.Ref]metav1.Object{}}
+	d := &Directory{queue: q, told: map[cluster.Ref]version{}, lean: lean}
+	seed := maphash.MakeSeed()
 	d.layout = layout{root: abs, rootWatch: none, aboveWatch: none, unsettled: true}
 	for _, kind := range kinds {
 		for _, name := range state.Directories(kind) {
-			d.layout.places = append(d.layout.places, newPlace(kind, filepath.Join(abs, name)))
+			d.layout.places = append(d.layout.places, newPlace(kind, filepath.Join(abs, name), lean, seed))
 		}
 	}
 	return d, nil
@@ -64,38 +87,83 @@ func Open(stateDir string, kinds ...cluster.Kind) (*Directory, error) {
 // anything: at first everything that is there. Events are ordered by kind, namespace
 // and name. Damaged files are named in the error (see state.Damaged), beside which the
 // events are good; their objects stay as they were.
+//
+// A lean directory has told everything when Catch returns no events.
 func (d *Directory) Catch() ([]cluster.Event, error) {
 	err := d.queue.drain(d.layout.note)
 	if err != nil {
 		d.layout.lost() // what could not be read may have been anything
 	}
-	if d.layout.quiet() {
-		return nil, err
+	errs := []error{err}
+	for !d.layout.quiet() {
+		touched := map[cluster.Ref]struct{}{}
+		errs = append(errs, d.layout.settle(d.queue))
+		left := d.share()
+		for _, p := range d.layout.places {
+			err := p.refresh(touched, &left)
+			errs = append(errs, err)
+		}
+		if events := d.events(touched); len(events) > 0 || left > 0 {
+			return events, errors.Join(errs...)
+		}
 	}
-	touched := map[cluster.Ref]struct{}{}
-	errs := []error{err, d.layout.settle(d.queue)}
-	for _, p := range d.layout.places {
-		errs = append(errs, p.refresh(touched))
+	return nil, errors.Join(errs...)
+}
+
+// part is how many files a lean directory reads for the events of one Catch.
+const part = 2048
+
+// share is how many files to read at once.
+func (d *Directory) share() int {
+	if d.lean {
+		return part
 	}
-	return d.events(touched), errors.Join(errs...)
+	return math.MaxInt
 }
 
 // events are those of objects that may have changed.
 func (d *Directory) events(touched map[cluster.Ref]struct{}) []cluster.Event {
 	var events []cluster.Event
 	for _, ref := range slices.SortedFunc(maps.Keys(touched), cluster.Ref.Compare) {
-		before, now := d.told[ref], d.layout.object(ref)
-		if equality.Semantic.DeepEqual(before, now) {
+		before, known := d.told[ref]
+		now, exists := d.layout.object(ref)
+		if known == exists && before.digest == now.digest {
 			continue
 		}
-		events = append(events, cluster.Event{Object: ref, Old: before, New: now})
-		if now == nil {
-			delete(d.told, ref)
-		} else {
-			d.told[ref] = now
+		d.tell(ref, now, exists)
+		e := cluster.Event{Object: ref, Old: before.object, New: now.object}
+		if known && d.lean {
+			e.Old = nameOnly(ref)
 		}
+		if !d.lean && equality.Semantic.DeepEqual(e.Old, e.New) {
+			continue // the same in other words
+		}
+		events = append(events, e)
+	}
+	for _, p := range d.layout.places {
+		clear(p.fresh)
 	}
 	return events
+}
+
+// tell notes what an event tells.
+func (d *Directory) tell(ref cluster.Ref, now version, exists bool) {
+	switch {
+	case !exists:
+		delete(d.told, ref)
+	case d.lean:
+		d.told[ref] = version{digest: now.digest}
+	default:
+		d.told[ref] = now
+	}
+}
+
+// nameOnly is an object of which only the name is known.
+func nameOnly(ref cluster.Ref) metav1.Object {
+	obj := state.Empty(ref.Kind)
+	obj.SetNamespace(ref.Namespace)
+	obj.SetName(ref.Name)
+	return obj
 }
 
 // Wait returns when there may be something to catch, or the context ends; then the

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/state"
@@ -16,8 +15,8 @@ import (
 const (
 	// entries are the events that show that a directory came or went within another.
 	entries = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
-	// files are those of objects. What is created is not whole before it is closed.
-	files = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_CLOSE_WRITE
+	// contents are those of objects. What is created is not whole before it is closed.
+	contents = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_CLOSE_WRITE
 )
 
 // layout is which directories there are: those of kinds, the state directory that
@@ -143,13 +142,17 @@ func (l *layout) settleAbove(q queue) error {
 	}
 }
 
-// object is the object of a name as its file has it; nil when there is none.
-func (l *layout) object(ref cluster.Ref) metav1.Object {
+// object is the newest version of an object, of the first of its kind's directories
+// that holds it.
+func (l *layout) object(ref cluster.Ref) (version, bool) {
 	file := state.FileName(ref.NamespacedName)
 	for _, p := range l.places {
-		if obj := p.objects[file]; p.kind == ref.Kind && obj != nil {
-			return obj
+		if p.kind != ref.Kind {
+			continue
+		}
+		if v, ok := p.newest(file); ok {
+			return v, true
 		}
 	}
-	return nil
+	return version{}, false
 }

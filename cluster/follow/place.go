@@ -3,10 +3,15 @@ package follow
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,15 +26,27 @@ type place struct {
 	kind  cluster.Kind
 	path  string
 	watch int
-	// objects are those of the files, by name of the file.
-	objects map[string]metav1.Object
+	lean  bool
+	// seed is for digests.
+	seed maphash.Seed
+	// files are those that hold objects, by their names.
+	files map[string]file
+	// fresh are the objects that a lean place has read since the last events.
+	fresh map[string]metav1.Object
 	// dirty are the files to read; anew means all.
 	dirty map[string]struct{}
 	anew  bool
 }
 
-func newPlace(kind cluster.Kind, path string) *place {
-	return &place{kind: kind, path: path, watch: none, objects: map[string]metav1.Object{}, dirty: map[string]struct{}{}, anew: true}
+// file is a file that holds an object, as it was read last.
+type file struct {
+	object types.NamespacedName
+	version
+}
+
+func newPlace(kind cluster.Kind, path string, lean bool, seed maphash.Seed) *place {
+	return &place{kind: kind, path: path, lean: lean, watch: none, seed: seed, anew: true,
+		files: map[string]file{}, fresh: map[string]metav1.Object{}, dirty: map[string]struct{}{}}
 }
 
 // note takes note of an event, and tells whether it concerns the directory itself.
@@ -55,7 +72,7 @@ func isObject(file string) bool {
 // settle watches the directory if it is there; one that was not watched before is to
 // be read as a whole.
 func (p *place) settle(q queue) error {
-	wd, err := q.watch(p.path, files)
+	wd, err := q.watch(p.path, contents)
 	if wd != p.watch || err != nil {
 		if wd != p.watch {
 			q.forget(p.watch)
@@ -65,34 +82,106 @@ func (p *place) settle(q queue) error {
 	return err
 }
 
-// refresh reads the files that have changed, and adds the names of objects that may
-// have. What cannot be read stays as it was, and is named in the error.
-func (p *place) refresh(touched map[cluster.Ref]struct{}) error {
+// refresh reads files that have changed, as many as are left to be read now, and adds
+// the names of objects that may have. What cannot be read stays as it was, and is named
+// in the error.
+func (p *place) refresh(touched map[cluster.Ref]struct{}, left *int) error {
 	if err := p.list(); err != nil {
 		return err
 	}
+	names := p.take(left)
 	var errs []error
-	again := map[string]struct{}{}
-	for file := range p.dirty {
-		obj, err := state.Decode(p.kind, filepath.Join(p.path, file))
-		switch {
-		case err == nil:
-			touched[p.ref(obj)] = struct{}{}
-			p.objects[file] = obj
-		case errors.Is(err, fs.ErrNotExist):
-			if old := p.objects[file]; old != nil {
-				touched[p.ref(old)] = struct{}{}
-				delete(p.objects, file)
-			}
-		default:
+	for i, c := range readAll(p.kind, p.path, names) {
+		if err := p.put(names[i], c, touched); err != nil {
 			errs = append(errs, err)
 			if passing(err) {
-				again[file] = struct{}{}
+				p.dirty[names[i]] = struct{}{}
 			}
 		}
 	}
-	p.dirty = again
 	return errors.Join(errs...)
+}
+
+// take returns names of files to read, as many as are left, which are dirty no more.
+func (p *place) take(left *int) []string {
+	names := make([]string, 0, min(*left, len(p.dirty)))
+	for name := range p.dirty {
+		if len(names) == cap(names) {
+			break
+		}
+		names = append(names, name)
+		delete(p.dirty, name)
+	}
+	*left -= len(names)
+	return names
+}
+
+// content is what reading a file gave.
+type content struct {
+	object metav1.Object
+	text   []byte
+	err    error
+}
+
+// alone is how many files one goroutine reads before it is worth to have another.
+const alone = 64
+
+// readAll reads files of a directory, many of them on all processors.
+func readAll(kind cluster.Kind, dir string, names []string) []content {
+	out := make([]content, len(names))
+	var next atomic.Int64
+	read := func() {
+		for i := int(next.Add(1)) - 1; i < len(names); i = int(next.Add(1)) - 1 {
+			c := &out[i]
+			c.object, c.text, c.err = state.Decode(kind, filepath.Join(dir, names[i]))
+		}
+	}
+	var others sync.WaitGroup
+	for range min(len(names)/alone, runtime.GOMAXPROCS(0)-1) {
+		others.Go(read)
+	}
+	read()
+	others.Wait()
+	return out
+}
+
+// put takes in what reading a file gave.
+func (p *place) put(name string, c content, touched map[cluster.Ref]struct{}) error {
+	f, known := p.files[name]
+	switch {
+	case c.err == nil:
+		f.object = types.NamespacedName{Namespace: c.object.GetNamespace(), Name: c.object.GetName()}
+		f.version = version{digest: maphash.Bytes(p.seed, c.text), object: c.object}
+		if p.lean {
+			p.fresh[name] = c.object
+			f.version.object = nil
+		}
+		p.files[name] = f
+	case errors.Is(c.err, fs.ErrNotExist) && known:
+		delete(p.files, name)
+		delete(p.fresh, name)
+	case errors.Is(c.err, fs.ErrNotExist):
+		return nil
+	default:
+		return c.err
+	}
+	touched[cluster.Ref{Kind: p.kind, NamespacedName: f.object}] = struct{}{}
+	return nil
+}
+
+// newest returns the object of a file, if there is one. A lean place may have to read
+// it again; where that fails it is as if it were not there, until the event comes that
+// says why.
+func (p *place) newest(name string) (version, bool) {
+	f, ok := p.files[name]
+	if !ok || !p.lean {
+		return f.version, ok
+	}
+	if obj := p.fresh[name]; obj != nil {
+		return version{f.digest, obj}, true
+	}
+	obj, text, err := state.Decode(p.kind, filepath.Join(p.path, name))
+	return version{maphash.Bytes(p.seed, text), obj}, err == nil
 }
 
 // passing tells whether a file that could not be read may be readable the next time
@@ -112,8 +201,8 @@ func (p *place) list() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	for file := range p.objects {
-		p.dirty[file] = struct{}{}
+	for name := range p.files {
+		p.dirty[name] = struct{}{}
 	}
 	for _, e := range now {
 		if isObject(e.Name()) {
@@ -122,8 +211,4 @@ func (p *place) list() error {
 	}
 	p.anew = false
 	return nil
-}
-
-func (p *place) ref(obj metav1.Object) cluster.Ref {
-	return cluster.Ref{Kind: p.kind, NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"encoding/json"
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,19 +119,24 @@ func FileName(object types.NamespacedName) string {
 	return filepath.Base(Dir[metav1.Object]{}.file(object))
 }
 
-// Decode reads an object of a kind from a file that Dir.Save wrote. What is no such
-// object, or belongs into a file of another name, gives a *CorruptError; a missing
-// file gives an error that satisfies errors.Is(err, fs.ErrNotExist).
-func Decode(kind cluster.Kind, path string) (metav1.Object, error) {
-	obj, err := Dir[metav1.Object]{make: func() metav1.Object { return Empty(kind) }}.read(path)
+// Decode reads an object of a kind, and its text, from a file that Dir.Save wrote.
+// What is no such object, or belongs into a file of another name, gives a
+// *CorruptError; a missing file gives an error that satisfies
+// errors.Is(err, fs.ErrNotExist).
+func Decode(kind cluster.Kind, path string) (metav1.Object, []byte, error) {
+	text, err := readFile(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	obj := Empty(kind)
+	if err := json.Unmarshal(text, obj); err != nil {
+		return nil, nil, &CorruptError{path, err}
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	if FileName(name) != filepath.Base(path) {
-		return nil, &CorruptError{path, misplacedError{name}}
+		return nil, nil, &CorruptError{path, misplacedError{name}}
 	}
-	return obj, nil
+	return obj, text, nil
 }
 
 // misplacedError says that a file holds an object that belongs into another.

@@ -198,17 +198,25 @@ func (d Dir[T]) Replace(objs []T) error {
 
 func (d Dir[T]) read(path string) (T, error) {
 	obj := d.make()
-	data, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, syscall.EISDIR):
-		return obj, &CorruptError{path, err}
-	case err != nil:
-		return obj, fmt.Errorf("state file: %w", err)
+	data, err := readFile(path)
+	if err != nil {
+		return obj, err
 	}
 	if err := json.Unmarshal(data, obj); err != nil {
 		return obj, &CorruptError{path, err}
 	}
 	return obj, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return nil, &CorruptError{path, err}
+	case err != nil:
+		return nil, fmt.Errorf("state file: %w", err)
+	}
+	return data, nil
 }
 
 // file is the path of an object. An underscore occurs in no Kubernetes name. What

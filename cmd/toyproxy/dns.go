@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -99,6 +100,7 @@ func (o *dnsOptions) run(cmd *cobra.Command) error {
 	if err := enterNamespace(o.nf.netns.value); err != nil {
 		return err
 	}
+	debug.SetGCPercent(thrift)
 	log := newLogger(cmd.ErrOrStderr())
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -159,7 +161,7 @@ func (o *dnsOptions) objects(ctx context.Context, cmd *cobra.Command, sc scope, 
 	if len(o.src.files) > 0 {
 		return followManifests(ctx, cmd.InOrStdin(), &o.src, helpers)
 	}
-	return follow.Open(sc.stateDir, cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
+	return follow.OpenLean(sc.stateDir, cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
 }
 
 // described says where the objects are from.

@@ -14,7 +14,7 @@ import (
 // BenchmarkQuery is what one query costs but for the socket, with 10,000 Services: the
 // look at the state directory included.
 func BenchmarkQuery(b *testing.B) {
-	source, err := follow.Open(b.TempDir(), cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
+	source, err := follow.OpenLean(b.TempDir(), cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (l *lines) String() string {
 // change of the configuration says otherwise.
 func start(t testing.TB, dir string, change func(*Config)) *lab {
 	t.Helper()
-	source, err := follow.Open(dir, cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
+	source, err := follow.OpenLean(dir, cluster.Service, cluster.EndpointSlice, cluster.Pod, cluster.Namespace, cluster.Node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,25 +35,31 @@ type live struct {
 func (l *live) catch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.part() {
+	}
+	l.began = true
+}
+
+// part takes in some of what has changed; it tells whether there may be more.
+func (l *live) part() (more bool) {
 	events, err := l.config.Source.Catch()
 	if err != nil {
 		l.tell(err.Error())
 	}
-	if len(events) == 0 && l.began {
-		return
+	if len(events) == 0 {
+		return false
 	}
 	now := time.Now()
 	l.access.follow(events)
 	changes := l.config.Zone.Apply(events, now)
 	l.config.Metrics.changed(events, changes)
 	if !l.began {
-		l.began = true
-		l.history = openHistory(l.config.History)
-		return // what was there before is no change
+		return true // what was there before is no change
 	}
 	if err := l.history.note(entries(events, changes, now)); err != nil {
 		l.tell(err.Error())
 	}
+	return true
 }
 
 // tell tells what goes wrong, the same thing once in a while.

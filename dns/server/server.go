@@ -20,8 +20,9 @@ import (
 
 // Source yields the objects that the zone is made of.
 type Source interface {
-	// Catch returns what has changed since the call before, without waiting. It is
-	// called before every answer.
+	// Catch returns what has changed since the call before, without waiting; of much
+	// perhaps only a part, and nothing when that was all. It is called before every
+	// answer.
 	Catch() ([]cluster.Event, error)
 	// Wait returns when there may be something to catch, or the context ends. It may be
 	// called beside Catch.
@@ -100,7 +101,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	cfg.UDPBytes = max(cfg.UDPBytes, mdns.MinMsgSize)
 	s := &Server{config: cfg, access: newAccess(cfg), journal: newQueryLog(cfg.Log, cfg.LogTo), waiting: make(chan struct{}, mostWaiting)}
 	s.streams.open = map[net.Conn]netip.Addr{}
-	s.live = &live{config: cfg, access: s.access}
+	s.live = &live{config: cfg, access: s.access, history: openHistory(cfg.History)}
 	var err error
 	if s.tcp, s.udp, err = listen(ctx, cfg.Listen); err != nil {
 		return nil, fmt.Errorf("DNS server: %w", err)
