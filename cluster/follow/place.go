@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
