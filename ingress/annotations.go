@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -15,6 +16,7 @@ const annotationPrefix = "nginx.ingress.kubernetes.io/"
 // options are what the annotations of an object say.
 type options struct {
 	settings Settings
+	access   Access
 	protocol *Protocol
 	// rewrite is the rewrite-target, "" for none.
 	rewrite                      string
@@ -37,8 +39,7 @@ type annotations struct {
 // author shut out, so it is not served at all.
 func isGuard(name string) bool {
 	switch name {
-	case "auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client",
-		"whitelist-source-range", "allowlist-source-range", "denylist-source-range":
+	case "auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client":
 		return true
 	}
 	return false
@@ -61,7 +62,9 @@ func (c *compiler) options(o *object) options {
 		forceRedirectTo: a.flag("force-ssl-redirect", false),
 		canary:          a.canary(),
 	}
-	out.refused = a.rest()
+	var unreadable string
+	out.access, unreadable = a.access()
+	out.refused = cmp.Or(unreadable, a.rest())
 	return out
 }
 

@@ -156,7 +156,7 @@ func TestAnnotations(t *testing.T) {
 // TestGuards: what keeps requests out and is not supported shuts the object, rather than open it.
 func TestGuards(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"auth-type", "auth-url", "auth-tls-secret", "whitelist-source-range", "denylist-source-range"} {
+	for _, name := range []string{"auth-type", "auth-url", "auth-tls-secret"} {
 		out := compile(with(ing("x", 1, "a.example / P s"), name+"=x"), ing("y", 1, "b.example / P s"))
 		wantProblems(t, out, "x: metadata.annotations[nginx.ingress.kubernetes.io/"+name+"]: is not supported, and without it")
 		routes := out.Config.Ports[0].Listeners[0].Routes

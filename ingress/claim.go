@@ -135,7 +135,7 @@ func (k *claim) behind(winner *claim) string {
 func (c *compiler) route(k *claim) Route {
 	o := k.object.options
 	out := Route{
-		Object: k.object.ref(), Field: k.field, Match: k.match, Settings: o.settings, Split: []Share{k.share},
+		Object: k.object.ref(), Field: k.field, Match: k.match, Settings: o.settings, Access: o.access, Split: []Share{k.share},
 	}
 	if k.key.host.Name != "" {
 		out.Hosts = []Hostname{k.key.host}

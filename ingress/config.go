@@ -82,6 +82,8 @@ type Route struct {
 	Split []Share
 	// Settings of the connection to the backends and of the request.
 	Settings Settings
+	// Access says which clients are let in, before anything else is done.
+	Access Access
 }
 
 // PathKind says how a path is compared.

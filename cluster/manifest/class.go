@@ -62,14 +62,16 @@ func annotationSupport() []annotation {
 		{"use-regex", "RE2, where ingress-nginx has PCRE"},
 		{"affinity", "`cookie`"},
 		{"session-cookie-name", ""},
+		{"whitelist-source-range", "ranges and addresses that are let in; others get 403"},
+		{"allowlist-source-range", "the same"},
+		{"denylist-source-range", "ranges and addresses that get 403"},
 	}
 }
 
 // guardAnnotations keep requests out, and are not acted on: nobody is let in where
 // their author counts on them.
 func guardAnnotations() []string {
-	return []string{"auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client",
-		"whitelist-source-range", "allowlist-source-range", "denylist-source-range"}
+	return []string{"auth-type", "auth-secret", "auth-url", "auth-tls-secret", "auth-tls-verify-client"}
 }
 
 // annotation is one annotation that is acted on.

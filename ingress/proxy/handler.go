@@ -46,6 +46,10 @@ func (p *Proxy) answer(w *recorder, r *http.Request, x *exchange) {
 		w.refuse(http.StatusNotFound, "no rule for this host and path")
 		return
 	}
+	if !x.found.Route.Access.Admits(x.client) {
+		w.refuse(http.StatusForbidden, "the address of the client is not among those that are let in")
+		return
+	}
 	if x.found.Route.Settings.RedirectTLS && !x.conn.tls {
 		w.redirect(r, ingress.URLChange{Scheme: "https", Status: http.StatusPermanentRedirect})
 		return
