@@ -38,3 +38,25 @@ func TestAccess(t *testing.T) {
 		}
 	}
 }
+
+// TestRedirectLoop: behind a trusted proxy that ends TLS nobody is redirected to where he is already.
+func TestRedirectLoop(t *testing.T) {
+	for _, tt := range []struct {
+		trusted []netip.Prefix
+		proto   string
+		status  int
+	}{
+		{nil, "", 308},
+		{nil, "https", 308},
+		{[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "http", 308},
+		{[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "https", 200},
+	} {
+		l := newLab(t, Options{Trusted: tt.trusted})
+		l.serve("web", []string{endpoint(t, says("web"))})
+		l.apply([]ingress.Route{route("a.example", "web", func(r *ingress.Route) { r.Settings.RedirectTLS = true })})
+		resp, _ := l.do("GET", "a.example", "/", func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", tt.proto) })
+		if resp.StatusCode != tt.status {
+			t.Errorf("trusted %v, told of %q: %d, want %d", tt.trusted, tt.proto, resp.StatusCode, tt.status)
+		}
+	}
+}

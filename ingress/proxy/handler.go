@@ -50,7 +50,7 @@ func (p *Proxy) answer(w *recorder, r *http.Request, x *exchange) {
 		w.refuse(http.StatusForbidden, "the address of the client is not among those that are let in")
 		return
 	}
-	if x.found.Route.Settings.RedirectTLS && !x.conn.tls {
+	if x.found.Route.Settings.RedirectTLS && !x.conn.tls && !toldOfTLS(x.peer, r.Header, p.opts.Trusted) {
 		w.redirect(r, ingress.URLChange{Scheme: "https", Status: http.StatusPermanentRedirect})
 		return
 	}

@@ -60,6 +60,12 @@ func clientOf(peer netip.Addr, h http.Header, trusted []netip.Prefix) netip.Addr
 	return client
 }
 
+// toldOfTLS: a trusted proxy before this one has ended the TLS of the client, who
+// would be redirected for ever.
+func toldOfTLS(peer netip.Addr, h http.Header, trusted []netip.Prefix) bool {
+	return isTrusted(trusted, peer) && strings.EqualFold(h.Get("X-Forwarded-Proto"), "https")
+}
+
 // peerOf reads the address of a connection.
 func peerOf(remote string) netip.Addr {
 	at, err := netip.ParseAddrPort(remote)
