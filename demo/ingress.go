@@ -131,11 +131,11 @@ func noEndpoint(ctx context.Context, s *stage) error {
 	if err := errors.Join(s.remove("blog.yaml"), s.sync(ctx)); err != nil {
 		return err
 	}
-	out, err := s.run(ctx, fmt.Sprintf("ip netns exec pod-a curl -s -m 1 -o /dev/null -w '%%{http_code}\\n' -H 'Host: blog.example.com' http://%s/", doorVIP))
+	out, err := s.run(ctx, fmt.Sprintf("ip netns exec pod-a curl -s -m 20 -o /dev/null -w '%%{http_code}\\n' -H 'Host: blog.example.com' http://%s/", doorVIP))
 	if err != nil {
 		return err
 	}
-	return s.expect(strings.TrimSpace(out) == "503", "503 within a second")
+	return s.expect(strings.TrimSpace(out) == "503", "503, and not silence")
 }
 
 func canaryIngress(name, service, annotations string) string {
