@@ -166,6 +166,32 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestBadCanaries: what cannot be read of a canary is named, and the main object has the requests.
+func TestBadCanaries(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		annotations []string
+		problems    []string
+	}{
+		{nil, []string{"no header, cookie or weight says"}},
+		{[]string{"canary-by-header=a b", "canary-weight=0"}, []string{`"a b" cannot be the name of a header`}},
+		{[]string{"canary-by-cookie=a;b", "canary-weight=0"}, []string{`"a;b" cannot be the name`}},
+		{[]string{"canary-by-header=x", "canary-by-header-pattern=(?=a)", "canary-weight=0"}, []string{"is no regular expression (RE2)"}},
+		{[]string{"canary-weight=11", "canary-weight-total=10"}, []string{`"11" is no whole number from 0 to 10: 0 stands`}},
+	} {
+		out := compile(ing("main", 1, "a.example / P main"), with(ing("new", 2, "a.example / P new"), append(tc.annotations, "canary=true")...))
+		wantProblems(t, out, tc.problems...)
+		if got := get(t, NewRouter(out.Config), "a.example/", "X: always", "Cookie: a=always"); got != "main" {
+			t.Errorf("%v: goes to %s", tc.annotations, got)
+		}
+	}
+	out := compile(with(ing("x", 1, "a.example / P s"), "affinity=cookie", "session-cookie-name=a=b"))
+	wantProblems(t, out, `"a=b" cannot be the name of a cookie`)
+	if got := out.Config.Ports[0].Listeners[0].Routes[0].Settings.CookieAffinity; got != "INGRESSCOOKIE" {
+		t.Errorf("the cookie is %q", got)
+	}
+}
+
 // TestRegex: paths of use-regex and rewrite-target, the longest first, in any case.
 func TestRegex(t *testing.T) {
 	t.Parallel()

@@ -159,9 +159,12 @@ func TestBadParts(t *testing.T) {
 	t.Parallel()
 	o := ing("x", 1, "a..b /x P a", "*.*.example / P a", "a.example foo P a", "a.example /%zz P a", "a.example /ok P ok", "10.0.0.1:80 / P a")
 	o.Spec.Rules[2].HTTP.Paths[2].Backend = networkingv1.IngressBackend{}
+	empty := ing("empty", 3, "c.example /x E no", "c.example /y P all")
+	empty.Spec.Rules[0].HTTP.Paths[0].Path, empty.Spec.Rules[0].HTTP.Paths[1].Path = "", ""
 	rx := with(ing("rx", 2, "b.example /(?!x) I a", "b.example /y(.*) P y"), "use-regex=true")
-	out := compile(o, rx)
+	out := compile(o, rx, empty)
 	wantProblems(t, out,
+		"empty: spec.rules[0].http.paths[0].path: a path of type Exact is not empty",
 		"rx: spec.rules[0].http.paths[0].path: error parsing regexp",
 		"rx: spec.rules[0].http.paths[1].pathType: the path is taken for a regular expression",
 		`x: spec.rules[0].host: "a..b" is no host`,
@@ -172,7 +175,7 @@ func TestBadParts(t *testing.T) {
 		`x: spec.rules[3].host: "10.0.0.1:80" is no host`,
 	)
 	r := NewRouter(out.Config)
-	wants(t, r, "b.example/yes", "y", "b.example/x", "404", "a.example/y", "404")
+	wants(t, r, "c.example/", "all", "b.example/yes", "y", "b.example/x", "404", "a.example/y", "404")
 	p, _ := ParsePath("/ok/x")
 	if got := r.Lookup(443, Request{Host: "a.example", Path: p}); got.Route == nil || got.Route.Split[0].Backend.Refused == "" {
 		t.Errorf("a backend that is no Service is %+v, want it refused", got.Route)
@@ -212,6 +215,8 @@ func TestClasses(t *testing.T) {
 			"[default/both default/legacy default/named default/none]", nil},
 		{"theirs is the newer default", []*networkingv1.IngressClass{class("ours", ControllerName, 1, true), class("nginx", "x", 2, true)},
 			"[default/both default/legacy default/named]", nil},
+		{"of two as new the first by name", []*networkingv1.IngressClass{class("ours", ControllerName, 1, true), class("z", "x", 1, true)},
+			"[default/both default/legacy default/named default/none]", nil},
 		{"the name of the class is the annotation's", []*networkingv1.IngressClass{class("ours", ControllerName, 1, true), class(ClassName, "x", 1, false)},
 			"[default/both default/named default/none]", nil},
 	} {
