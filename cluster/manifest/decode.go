@@ -29,11 +29,14 @@ func (it item) refusals(errs field.ErrorList) []cluster.Problem {
 }
 
 // decoder makes typed objects of raw ones.
-type decoder struct{ strict *json.Serializer }
+type decoder struct {
+	strict *json.Serializer
+	pool   pool
+}
 
 func newDecoder() decoder {
 	s := scheme()
-	return decoder{json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true})}
+	return decoder{json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{Strict: true}), newPool()}
 }
 
 // object decodes, defaults and checks one object. It is nil when the problems
@@ -61,6 +64,7 @@ func (d decoder) object(r raw) (*item, []cluster.Problem) {
 		return nil, problems
 	}
 	it.noteApplied()
+	d.pool.compact(obj)
 	return it, nil
 }
 
