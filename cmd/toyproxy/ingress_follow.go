@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type frontDoor struct {
 	told map[string]bool
 	// again: a port could not be had, or the statuses are not written yet.
 	again bool
+	// pairs are the certificates that have been read.
+	pairs ingress.Pairs
 }
 
 // newFrontDoor follows manifests if there are any, else the state directory.
@@ -157,10 +160,13 @@ func (d *frontDoor) serve(said map[string]bool) error {
 	for _, ref := range slices.SortedFunc(maps.Keys(d.objects), cluster.Ref.Compare) {
 		objs.Add(d.objects[ref])
 	}
-	byPath := ingress.Compile(ingress.Input{Ingresses: objs.Ingresses, Classes: objs.IngressClasses, Services: objs.Services, Secrets: objs.Secrets})
+	byPath := ingress.Compile(ingress.Input{Ingresses: objs.Ingresses, Classes: objs.IngressClasses, Services: objs.Services, Secrets: objs.Secrets, Pairs: &d.pairs})
 	at := addressesOf(objs.Services, d.flags.published())
 	gateways := gateway.Compile(gateway.Input{Objects: objs, Addresses: texts(at), Now: metav1.NewTime(time.Now().Truncate(time.Second))})
 	err := d.proxy.Apply(ingress.Join(byPath.Config, gateways.Config))
+	for _, port := range ingress.Conflicts(byPath.Config, gateways.Config) {
+		d.say(said, slog.LevelError, "listeners of Gateways not served: give them another port, as Ingress has HTTP on 80 and HTTPS on 443", "port", strconv.Itoa(int(port.Number)))
+	}
 	for _, p := range byPath.Problems {
 		level := slog.LevelError
 		if p.Warning {
