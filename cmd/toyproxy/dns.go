@@ -76,6 +76,7 @@ func (o *dnsOptions) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.Lookup("filename").Usage = "manifest file or directory (recursive) to serve instead of the live objects; repeats"
 	fl.Lookup("state-dir").Usage += ";\nin a Pod that of its node"
+	fl.Var(&o.src.domain, "domain", "another name of --cluster-domain")
 	fl.StringVar(&o.listen, "listen", ":53", "ADDRESS:PORT of DNS, by UDP and TCP (without ADDRESS: all)")
 	fl.Uint32Var(&o.ttl, "ttl", 5, "seconds for which others may keep an answer")
 	fl.Var(&o.forward, "forward", "who is asked for other names: ADDRESS[:PORT], a file such as /etc/resolv.conf, ZONE=ADDRESS[,ADDRESS]\nfor one zone, or none; repeats (default the node's resolvers)")

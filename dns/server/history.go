@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -24,6 +25,8 @@ type history struct {
 	lock *os.File
 	file *os.File
 	size int64
+	// fresh: there was no history when this server began.
+	fresh bool
 }
 
 // openHistory returns the history in a file, nil for none. The file is made by the
@@ -32,8 +35,13 @@ func openHistory(path string) *history {
 	if path == "" {
 		return nil
 	}
-	return &history{path: path}
+	_, err := os.Stat(path)
+	return &history{path: path, fresh: errors.Is(err, fs.ErrNotExist)}
 }
+
+// wantsFirst tells whether the history begins with what was there before the server:
+// a new one does; in one that goes on, that is no change.
+func (h *history) wantsFirst() bool { return h != nil && h.fresh }
 
 // note adds entries, unless another server writes them.
 func (h *history) note(entries []dns.Entry) error {

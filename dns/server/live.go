@@ -53,8 +53,8 @@ func (l *live) part() (more bool) {
 	l.access.follow(events)
 	changes := l.config.Zone.Apply(events, now)
 	l.config.Metrics.changed(events, changes)
-	if !l.began {
-		return true // what was there before is no change
+	if !l.began && !l.history.wantsFirst() {
+		return true
 	}
 	if err := l.history.note(entries(events, changes, now)); err != nil {
 		l.tell(err.Error())

@@ -64,20 +64,34 @@ func TestRepliesComeFromTheAddressAsked(t *testing.T) {
 			if netip.MustParseAddr(from).Is4() != netip.MustParseAddr(to).Is4() {
 				continue
 			}
-			conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0)))
-			if err != nil {
-				t.Fatal(err)
-			}
 			server := netip.AddrPortFrom(netip.MustParseAddr(to), l.Addr().Port())
-			_, _ = conn.WriteToUDPAddrPort(packet, server)
-			_ = conn.SetReadDeadline(time.Now().Add(patience))
-			buffer := make([]byte, 512)
-			if _, by, err := conn.ReadFromUDPAddrPort(buffer); err != nil || netip.AddrPortFrom(by.Addr().Unmap(), by.Port()) != server {
-				t.Errorf("asked %s from %s: answer of %s, %v", server, from, by, err)
+			if by := answeredBy(t, packet, netip.MustParseAddr(from), server); by != server {
+				t.Errorf("asked %s from %s: answer of %s", server, from, by)
 			}
-			_ = conn.Close()
 		}
 	}
+}
+
+// answeredBy sends a query until something comes back, and returns from where. An
+// address that was just added may not be in use at once.
+func answeredBy(t *testing.T, packet []byte, from netip.Addr, server netip.AddrPort) netip.AddrPort {
+	t.Helper()
+	var conn *net.UDPConn
+	eventually(t, "a socket", func() (ok bool) {
+		var err error
+		conn, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)))
+		return err == nil
+	})
+	defer conn.Close()
+	var by netip.AddrPort
+	eventually(t, "an answer", func() bool {
+		_, _ = conn.WriteToUDPAddrPort(packet, server)
+		_ = conn.SetReadDeadline(time.Now().Add(patience / 20))
+		var err error
+		_, by, err = conn.ReadFromUDPAddrPort(make([]byte, 512))
+		return err == nil
+	})
+	return netip.AddrPortFrom(by.Addr().Unmap(), by.Port())
 }
 
 // TestPortTaken: a second server on the port is told who has it.
