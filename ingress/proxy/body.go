@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toyproxy/toyproxy/ingress"
@@ -22,6 +23,7 @@ type clientBody struct {
 	control *http.ResponseController
 	limit   time.Duration
 	set     time.Time
+	ended   atomic.Bool
 }
 
 // Read waits no longer than the limit.
@@ -35,12 +37,43 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		// net/http reads on, to notice a client that leaves.
+		b.ended.Store(true)
 		b.x.bodyDue.Store(0)
 		_ = b.control.SetReadDeadline(time.Time{})
 	case err != nil:
 		b.x.bodyErr.Store(&err)
 	}
 	return n, err
+}
+
+// leftover is how much of a body that nobody wanted is read, to use its connection again.
+const leftover = 256 << 10
+
+// settle reads what is left of the body of a request that has been answered. Where
+// that is much, or does not come soon, the connection ends: net/http would wait for
+// the rest without a bound.
+func (x *exchange) settle() {
+	b := x.body
+	if b == nil || b.ended.Load() || x.status == http.StatusSwitchingProtocols {
+		return
+	}
+	_ = b.control.SetReadDeadline(time.Now().Add(lastWords))
+	_, err := io.CopyN(io.Discard, b.ReadCloser, leftover)
+	x.bodyDue.Store(0)
+	if err != io.EOF {
+		x.cut()
+		return
+	}
+	b.ended.Store(true)
+	_ = b.control.SetReadDeadline(time.Time{})
+}
+
+// cut ends the client's connection once the answer has been sent.
+func (x *exchange) cut() {
+	x.endConn = true
+	if x.conn.guard != nil {
+		x.conn.guard.ending.Store(true)
+	}
 }
 
 // bodyFault returns what was wrong with the body that the client sent. A context that

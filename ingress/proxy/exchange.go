@@ -39,6 +39,10 @@ type exchange struct {
 	reason string
 	// endConn: the connection may not be used again.
 	endConn bool
+	// bodiless: the answer of the endpoint ended with its head.
+	bodiless bool
+	// body is that of a request over HTTP/1, nil when there is none.
+	body *clientBody
 	// bodyDue is until when the next bytes of the request's body have to come, in
 	// nanoseconds since 1970; 0 when they need not.
 	bodyDue atomic.Int64
@@ -119,6 +123,16 @@ func (w *recorder) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.x.sent += int64(n)
 	return n, err
+}
+
+// FlushError sends what has been written, unless the answer has no body: then its head
+// has to go together with its end, by which clients of gRPC know that they look at a
+// status (Trailers-Only).
+func (w *recorder) FlushError() error {
+	if w.x.bodiless {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Hijack gives the connection away, for an upgrade.

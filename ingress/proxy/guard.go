@@ -28,6 +28,8 @@ type guard struct {
 	net.Conn
 	framing framing
 	refused atomic.Pointer[RefusedError]
+	// ending: nothing is read any more.
+	ending atomic.Bool
 	// tell is called with the first fault.
 	tell func(*RefusedError)
 }
@@ -37,6 +39,9 @@ type guard struct {
 func (g *guard) Read(p []byte) (int, error) {
 	if fault := g.refused.Load(); fault != nil {
 		return 0, fault
+	}
+	if g.ending.Load() {
+		return 0, io.EOF
 	}
 	n, err := g.Conn.Read(p)
 	good, fault := g.framing.scan(p[:n])
@@ -63,7 +68,7 @@ func (g *guard) CloseWrite() error {
 // Close lets a client that was refused read the answer: the kernel would drop it
 // when the client's bytes were thrown away unread.
 func (g *guard) Close() error {
-	if g.refused.Load() != nil && g.CloseWrite() == nil {
+	if (g.refused.Load() != nil || g.ending.Load()) && g.CloseWrite() == nil {
 		_ = g.SetReadDeadline(time.Now().Add(lastWords))
 		_, _ = io.Copy(io.Discard, io.LimitReader(g.Conn, longestLine))
 	}

@@ -116,20 +116,24 @@ func (p *Proxy) pass(w *recorder, r *http.Request, x *exchange, change changed) 
 		w.refuse(http.StatusServiceUnavailable, "no endpoint is available for this service")
 		return
 	}
-	if !p.limitBody(w, r, settings) {
-		x.endConn = true
+	ctx, stop := p.limitTime(context.WithValue(r.Context(), exchangeKey{}, x), settings)
+	defer stop()
+	w.atUpgrade = stop
+	// A copy: net/http looks at the body of its own request when all is done.
+	in := r.WithContext(context.WithValue(ctx, changeKey{}, change))
+	if !p.limitBody(w, in, settings) {
+		x.cut()
 		w.refuse(http.StatusRequestEntityTooLarge, "the request's body is too large")
 		return
 	}
 	x.wish = wish{client: x.client}
-	p.stick(w, r, x)
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
-	ctx, stop := p.limitTime(ctx, settings)
-	defer stop()
-	w.atUpgrade = stop
-	p.mirror(r, x, change)
-	in := r.WithContext(context.WithValue(ctx, changeKey{}, change))
+	p.stick(w, in, x)
+	p.mirror(in, x, change)
 	p.reverse.ServeHTTP(w, in)
+	if x.body != nil && !x.body.ended.Load() {
+		_ = w.FlushError()
+		x.settle()
+	}
 }
 
 // limitBody bounds the body of a request in size, and in the time between its parts.
@@ -148,7 +152,11 @@ func (p *Proxy) limitBody(w *recorder, r *http.Request, s ingress.Settings) bool
 		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, limit)
 	}
 	if r.ProtoMajor == 1 {
-		r.Body = &clientBody{ReadCloser: r.Body, x: w.x, control: http.NewResponseController(w.ResponseWriter), limit: p.opts.BodyTimeout}
+		control := http.NewResponseController(w.ResponseWriter)
+		// Without it net/http reads the whole body before it sends the head of an answer.
+		_ = control.EnableFullDuplex()
+		w.x.body = &clientBody{ReadCloser: r.Body, x: w.x, control: control, limit: p.opts.BodyTimeout}
+		r.Body = w.x.body
 	}
 	return true
 }
@@ -156,13 +164,17 @@ func (p *Proxy) limitBody(w *recorder, r *http.Request, s ingress.Settings) bool
 // changeKey is what a request's context holds its filters under.
 type changeKey struct{}
 
+// flushWithin is how soon a part of an answer of known length is passed on. Answers
+// of unknown length, which streams are, pass part by part at once.
+const flushWithin = 5 * time.Millisecond
+
 // newReverse makes the part that net/http has: hop-by-hop headers, upgrades,
 // trailers, informational answers.
 func (p *Proxy) newReverse() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     p,
-		FlushInterval: -1,
+		FlushInterval: flushWithin,
 		BufferPool:    &buffers{},
 		ErrorHandler:  p.fail,
 		ErrorLog:      p.serverLog(),
@@ -175,6 +187,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	change, _ := pr.In.Context().Value(changeKey{}).(changed)
 	pr.Out.URL = change.url()
 	pr.Out.Host = pr.In.Host
+	// The map that net/http fills once the body has ended.
+	pr.Out.Trailer = pr.In.Trailer
 	x.forward(pr.In.Header, pr.Out.Header, pr.In.Host, isTrusted(p.opts.Trusted, x.peer))
 	change.rewrite(pr.Out)
 }
@@ -192,19 +206,25 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var unreached *connectError
 	switch {
 	case errors.As(err, &tooLarge):
-		x.endConn = true
+		x.cut()
 		rec.refuse(http.StatusRequestEntityTooLarge, "the request's body is too large")
+		return
 	case errors.As(err, &refused):
-		x.endConn = true
+		x.cut()
 		rec.refuse(http.StatusBadRequest, "the request's body is malformed")
+		return
 	case errors.Is(err, errSlowBody):
-		x.endConn = true
+		x.cut()
 		rec.refuse(http.StatusRequestTimeout, "the request's body came too slowly")
-	case errors.Is(err, errSilent), errors.Is(err, errTryTimeout), errors.Is(context.Cause(r.Context()), errRequestLimit):
-		rec.refuse(http.StatusGatewayTimeout, "the service did not answer in time")
-	case r.Context().Err() != nil:
+		return
+	case r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), errRequestLimit):
 		x.status = statusClientGone
 		panic(http.ErrAbortHandler)
+	}
+	x.settle()
+	switch {
+	case errors.Is(err, errSilent), errors.Is(err, errTryTimeout), errors.Is(context.Cause(r.Context()), errRequestLimit):
+		rec.refuse(http.StatusGatewayTimeout, "the service did not answer in time")
 	case errors.As(err, &unreached), errors.Is(err, errNoEndpoint):
 		rec.refuse(http.StatusBadGateway, "no endpoint of the service can be reached")
 	default:

@@ -150,6 +150,7 @@ func (p *Proxy) try(x *exchange, t *target, req *http.Request) (*http.Response, 
 		return nil, w.explain(err)
 	}
 	x.waited = time.Since(sent)
+	x.bodiless = resp.ContentLength == 0
 	t.series.answered.Inc()
 	body := &answer{ReadCloser: resp.Body, target: t, watch: w}
 	resp.Body = body
