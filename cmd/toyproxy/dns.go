@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -116,6 +117,9 @@ func (o *dnsOptions) run(cmd *cobra.Command) error {
 	cfg.Source = source
 	o.startForwarding(ctx, &cfg, log, &helpers)
 	s, err := server.Open(ctx, cfg)
+	if errors.Is(err, fs.ErrPermission) {
+		return exit(exitNeedsRoot, fmt.Errorf("%w: ports below 1024 need root, or a capability; for a trial take another: --listen 127.0.0.1:5353", err))
+	}
 	if err != nil {
 		return err
 	}

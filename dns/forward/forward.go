@@ -172,27 +172,46 @@ func (f *Forwarder) fly(ctx context.Context, k key, fl *flight, upstreams []*ups
 	close(fl.done)
 }
 
-// ask asks one upstream after the other: those that work first.
+// rounds is how often upstreams that say nothing are asked: a packet may be lost.
+const rounds = 2
+
+// ask asks one upstream after the other, those that work first; those that say nothing
+// once more while there is time.
 func (f *Forwarder) ask(ctx context.Context, q mdns.Question, dnssec bool, upstreams []*upstream) (Reply, error) {
 	var errs []error
-	for _, u := range order(upstreams, f.config.Now()) {
-		if u.loops.Load() {
-			errs = append(errs, fmt.Errorf("%s: it sends queries back to this server", u.addr))
-			continue
+	left := order(upstreams, f.config.Now())
+	for round := 0; round < rounds && len(left) > 0; round++ {
+		var silent []*upstream
+		errs = nil
+		for _, u := range left {
+			answer, err := f.try(ctx, u, q, dnssec)
+			if err == nil {
+				return replyOf(answer), nil
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", u.addr, err))
+			if errors.Is(err, errSilent) {
+				silent = append(silent, u)
+			}
+			if ctx.Err() != nil {
+				silent = nil
+				break
+			}
 		}
-		answer, err := f.exchange(ctx, u, q, dnssec)
-		if err == nil && (answer.Rcode == mdns.RcodeSuccess || answer.Rcode == mdns.RcodeNameError) {
-			return replyOf(answer), nil
-		}
-		if err == nil {
-			err = fmt.Errorf("answers %s", mdns.RcodeToString[answer.Rcode])
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", u.addr, err))
-		if ctx.Err() != nil {
-			break
-		}
+		left = silent
 	}
 	return Reply{}, fmt.Errorf("question %s %s: %w", q.Name, mdns.TypeToString[q.Qtype], errors.Join(errs...))
+}
+
+// try asks one upstream for an answer that can be passed on.
+func (f *Forwarder) try(ctx context.Context, u *upstream, q mdns.Question, dnssec bool) (*mdns.Msg, error) {
+	if u.loops.Load() {
+		return nil, errors.New("it sends queries back to this server")
+	}
+	answer, err := f.exchange(ctx, u, q, dnssec)
+	if err == nil && answer.Rcode != mdns.RcodeSuccess && answer.Rcode != mdns.RcodeNameError {
+		err = fmt.Errorf("answers %s", mdns.RcodeToString[answer.Rcode])
+	}
+	return answer, err
 }
 
 // exchange asks one upstream, and keeps count of how it fares.

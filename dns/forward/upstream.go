@@ -188,11 +188,14 @@ func answers(answer, asked *mdns.Msg) bool {
 	return len(answer.Question) == 1 && got.Qtype == want.Qtype && got.Qclass == want.Qclass && strings.EqualFold(got.Name, want.Name)
 }
 
+// errSilent says that nothing came back.
+var errSilent = errors.New("no answer in time")
+
 // plainly says in plain words that somebody did not answer in time.
 func plainly(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return errors.New("no answer in time")
+		return errSilent
 	}
 	return err
 }

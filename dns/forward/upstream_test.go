@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,19 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	}()
 	f := newForwarder(new(clock), 0, all(netip.MustParseAddrPort(conn.LocalAddr().String())))
+	want(t, resolve(t, f, "a."), "NOERROR 10.0.0.1/60")
+}
+
+// TestLostPacket: who says nothing the first time is asked once more.
+func TestLostPacket(t *testing.T) {
+	var first atomic.Bool
+	r := serve(t, func(m *mdns.Msg, tcp bool) *mdns.Msg {
+		if first.CompareAndSwap(false, true) {
+			return nil
+		}
+		return saying("60 A 10.0.0.1")(m, tcp)
+	})
+	f := newForwarder(new(clock), 0, all(r.at))
 	want(t, resolve(t, f, "a."), "NOERROR 10.0.0.1/60")
 }
 

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What --forward takes, and whom it has asked for which zone.
+func TestForwardFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	if err := os.WriteFile(file, []byte("nameserver 192.0.2.9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		values []string
+		want   string
+	}{
+		{[]string{"192.0.2.53"}, "[{. [192.0.2.53:53]}]"},
+		{[]string{"192.0.2.53:5353", "2001:db8::53"}, "[{. [192.0.2.53:5353 [2001:db8::53]:53]}]"},
+		{[]string{"corp.example=192.0.2.1,192.0.2.2", file}, "[{corp.example [192.0.2.1:53 192.0.2.2:53]} {. [192.0.2.9:53]}]"},
+		{[]string{"secret.example=none", "192.0.2.53"}, "[{secret.example []} {. [192.0.2.53:53]}]"},
+		{[]string{"dns.example"}, ""}, {[]string{"corp.example="}, ""}, {[]string{"=192.0.2.1"}, ""}, {[]string{"a..b=192.0.2.1"}, ""},
+		{[]string{"192.0.2.53", "none"}, ""}, {[]string{"none", "192.0.2.53"}, ""},
+	} {
+		var f forwardFlags
+		var err error
+		for _, v := range c.values {
+			if e := f.Set(v); e != nil {
+				err = e
+			}
+		}
+		if err != nil {
+			if c.want != "" {
+				t.Errorf("%q: %v", c.values, err)
+			}
+			continue
+		}
+		routes, err := f.routes()
+		if got := fmt.Sprint(routes); got != c.want || err != nil {
+			t.Errorf("%q: %s, %v; want %s", c.values, got, err, c.want)
+		}
+	}
+}
+
+// Whom --allow lets in.
+func TestAllowFlag(t *testing.T) {
+	for text, want := range map[string]string{"all": "all", "192.0.2.0/24": "192.0.2.0/24", "192.0.2.7/24": "192.0.2.0/24", "192.0.2.7": "192.0.2.7/32",
+		"2001:db8::/32": "2001:db8::/32", "x": "", "": "", "192.0.2.0/33": ""} {
+		var a allowFlag
+		if err := a.Set(text); (err == nil) != (want != "") || err == nil && a.String() != want {
+			t.Errorf("%q: %s, %v", text, a.String(), err)
+		}
+	}
+}
