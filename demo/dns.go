@@ -64,7 +64,7 @@ func nameService(ctx context.Context, s *stage) error {
 	}
 	s.say("Cluster DNS is a Pod like any other, behind Service kube-dns. Three Services have names.")
 	err := errors.Join(
-		s.writeDoor("dns.yaml"),
+		s.writeBuiltIn(Manifests, "manifests/dns.yaml", "dns.yaml"),
 		s.writePod(podSpec{Name: "pod-a", Labels: "app: client"}),
 		s.plainService("default", "web", "10.96.10.11"),
 		s.plainService("default", "api", "10.96.10.12"),

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// doors are cluster DNS and the ingress: each a Service and a Deployment.
+// doors has the ingress: a Service and a Deployment.
 //
 //go:embed doors
 var doors embed.FS
@@ -37,11 +37,11 @@ func (s *stage) app(name string) error {
 		s.writeService(serviceSpec{Name: name, Selector: "app: " + name}))
 }
 
-// writeDoor writes the manifest of cluster DNS or of the ingress.
-func (s *stage) writeDoor(name string) error {
-	text, err := doors.ReadFile("doors/" + name)
+// writeBuiltIn writes a manifest that is built in.
+func (s *stage) writeBuiltIn(from embed.FS, path, name string) error {
+	text, err := from.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("built-in manifest %s: %w", name, err)
+		return fmt.Errorf("built-in manifest %s: %w", path, err)
 	}
 	return s.write(name, string(text))
 }
@@ -89,7 +89,7 @@ spec:
 // controllerRuns: a process reads host and path, and one address serves three Services.
 func controllerRuns(ctx context.Context, s *stage) error {
 	s.say("Now a program runs that reads such objects: `toyproxy ingress`, in a Pod behind a Service of its own.")
-	if err := errors.Join(s.writeDoor("ingress.yaml"), s.sync(ctx)); err != nil {
+	if err := errors.Join(s.writeBuiltIn(doors, "doors/ingress.yaml", "ingress.yaml"), s.sync(ctx)); err != nil {
 		return err
 	}
 	for _, q := range []struct{ host, path, pod string }{
@@ -162,7 +162,7 @@ func canaryRules(ctx context.Context, s *stage) error {
 		s.app("shop-v1"), s.app("shop-v2"),
 		s.write("stable.yaml", canaryIngress("stable", "shop-v1", "")),
 		s.write("canary.yaml", canaryIngress("canary", "shop-v2", marks)),
-		s.writeDoor("ingress.yaml"), s.sync(ctx))
+		s.writeBuiltIn(doors, "doors/ingress.yaml", "ingress.yaml"), s.sync(ctx))
 }
 
 // requests sends so many requests over one connection and counts the answers of v2.

@@ -248,8 +248,11 @@ func (p *nodePlan) suggestion() string {
 		}
 	}
 	for _, fe := range p.Table.Frontends {
-		if fe.Kind == dataplane.ClusterIP && fe.Protocol == dataplane.TCP && fe.Port != 53 && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward {
+		serves := fe.Kind == dataplane.ClusterIP && fe.Protocol == dataplane.TCP && fe.Port != 53 && fe.Routes[dataplane.FromPod].Verdict == dataplane.Forward
+		if serves && (vip == "" || fe.Port == 80) {
 			vip = strings.TrimSuffix(netip.AddrPortFrom(fe.Addr, fe.Port).String(), ":80")
+		}
+		if serves && fe.Port == 80 {
 			break
 		}
 	}
