@@ -95,6 +95,9 @@ func TestJoin(t *testing.T) {
 		"a.example/", "i-a", "a.example/deep", "i-a", // g-star shadows "any" of its own Config, not of the other
 		"b.example/", "g-star", "b.example/w", "i-wild", "x.y.example/w", "g-star",
 		"zzz/any", "g-any", "zzz/", "class")
+	// A Config without a route for the request leaves it to the other.
+	some := compile(ing("i", 1, "a.example /x P i-x")).Config
+	wants(t, NewRouter(Join(some, second)), "a.example/x", "i-x", "a.example/y", "g-star", "zzz/any", "g-any", "zzz/", "404")
 	var numbers []string
 	for _, p := range joined.Ports {
 		numbers = append(numbers, fmt.Sprintf("%d/%t/%d", p.Number, p.TLS, len(p.Listeners)))

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"testing"
 	"time"
@@ -156,6 +157,8 @@ func TestPairs(t *testing.T) {
 	if len(in.Pairs.known) != 2 {
 		t.Errorf("%d pairs are known, want 2", len(in.Pairs.known))
 	}
+	in.Pairs.known[bad] = pair{err: errors.New("as remembered")}
+	wantProblems(t, Compile(in), "as remembered")
 	in.Secrets[0] = secret(t, "a", "b.example")
 	in.Secrets = in.Secrets[:1]
 	if got := shown(Compile(in).Config, "b.example"); got != "a" || len(in.Pairs.known) != 1 {
