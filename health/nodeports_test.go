@@ -183,7 +183,7 @@ func TestNodePortsComeAndGo(t *testing.T) {
 		turn(i)
 	}
 	var g, f int
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if g, f = held(); g <= goroutines && f <= files {
 			return
 		}

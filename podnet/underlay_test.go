@@ -109,7 +109,7 @@ func ask(t *testing.T, u *Underlay, from, to string) {
 		return err
 	}
 	var err error
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if from == "" {
 			err = dial()
 		} else {

@@ -15,7 +15,7 @@ import (
 // next returns the first event that has an item with that text.
 func next(t *testing.T, events <-chan Event, text string) Event {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case e, ok := <-events:

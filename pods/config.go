@@ -18,8 +18,9 @@ import (
 	"github.com/toyproxy/toyproxy/podnet"
 )
 
-// DefaultStartTimeout bounds how long Apply waits for new Pods to be ready.
-const DefaultStartTimeout = 20 * time.Second
+// DefaultStartTimeout bounds how long Apply waits for new Pods to be ready. A container
+// that has started settles sooner, ready or not: the rest is for slow machines.
+const DefaultStartTimeout = time.Minute
 
 // Config says where and how Pods are made.
 type Config struct {

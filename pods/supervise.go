@@ -15,7 +15,7 @@ const minGrace = 2 * time.Second
 
 // lateAfter is how long one waits for a container that has started to be ready,
 // or an init container to be through; after that it is what it is.
-const lateAfter = DefaultStartTimeout
+const lateAfter = 20 * time.Second
 
 // supervisor decides what becomes of the containers of a Pod, as a kubelet does.
 // It is pure: its methods take what has happened and when, step returns what to

@@ -142,9 +142,9 @@ func TestHandshakeBeforeService(t *testing.T) {
 		to := s.at("203.0.113.9:80")
 		outcome := make(chan lab.Outcome, 1)
 		go func() {
-			outcome <- lab.Probe(s.Outside, dataplane.TCP, to, lab.Options{Source: 40000, Timeout: 10 * time.Second})
+			outcome <- lab.Probe(s.Outside, dataplane.TCP, to, lab.Options{Source: 40000, Timeout: time.Minute})
 		}()
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(30 * time.Second)
 		for len(s.tracked(to)) == 0 {
 			if time.Now().After(deadline) {
 				t.Fatal("no flow of the first SYN")

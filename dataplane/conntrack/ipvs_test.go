@@ -46,7 +46,7 @@ func (s successor) Plan(ctx context.Context, t dataplane.Table) (dataplane.Plan,
 // and an answer that is under way just then is lost.
 func (c client) soon(want string) {
 	c.stage.t.Helper()
-	for deadline := time.Now().Add(time.Second); ; {
+	for deadline := time.Now().Add(20 * time.Second); ; {
 		out := lab.Probe(c.host, dataplane.UDP, c.to, lab.Options{Source: c.port, Timeout: silence})
 		if out.Fate == lab.OK && out.Endpoint == want {
 			return

@@ -54,7 +54,7 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Node.Run("conntrack", "-D", "-f", map[dataplane.Family]string{dataplane.IPv4: "ipv4", dataplane.IPv6: "ipv6"}[s.family], "-p", "udp", "--dport", "53")
-		for deadline := time.Now().Add(3 * time.Second); len(ended) < flows && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); len(ended) < flows && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 			if err := w.Ended(collect(&ended)); err != nil {
 				t.Fatal(err)
 			}

@@ -215,7 +215,7 @@ func TestShortFlows(t *testing.T) {
 			t.Fatalf("fates %v: %v", got.Fates, got.Failure)
 		}
 		n.Node.Run("conntrack", "-D", "-p", "tcp", "-d", "10.96.0.10")
-		for deadline := time.Now().Add(5 * time.Second); n.line("default/web:http").Connections < flows && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); n.line("default/web:http").Connections < flows && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
 		cancel()
