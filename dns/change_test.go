@@ -158,6 +158,7 @@ func TestZoneFollowsEvents(t *testing.T) {
 		}
 		sameInside(t, fresh, z)
 		answersAreRecords(t, z)
+		namesAreOwners(t, z)
 	})
 }
 
@@ -219,6 +220,32 @@ func answersAreRecords(t *rapid.T, z *Zone) {
 			expected := slices.Sorted(slices.Values(records[owner+" "+typ]))
 			if diff := cmp.Diff(expected, got); diff != "" {
 				t.Fatalf("%s %s: records (-) and answer (+):\n%s", owner, typ, diff)
+			}
+		}
+	}
+}
+
+// namesAreOwners: a name exists if it owns a record, or stands above one that does, or is
+// a namespace; and no other.
+func namesAreOwners(t *rapid.T, z *Zone) {
+	exists := map[string]bool{"svc.cluster.local.": true, "pod.cluster.local.": true, "ns.dns.cluster.local.": true, "dns.cluster.local.": true}
+	for name := range z.spaces {
+		exists[name+".svc.cluster.local."], exists[name+".pod.cluster.local."] = true, true
+	}
+	near := []string{"nope.cluster.local.", "nope.svc.cluster.local.", "nope.default.svc.cluster.local."}
+	for _, r := range z.Records() {
+		owner := strings.ToLower(strings.Fields(r)[0])
+		for name := owner; strings.HasSuffix(name, "cluster.local."); _, name, _ = strings.Cut(name, ".") {
+			exists[name] = true
+			near = append(near, name, "x."+name, "*."+name, "_tcp."+name, "_udp."+name, "_http._tcp."+name, "10-0-0-1."+name, "a.b."+name)
+		}
+	}
+	for _, name := range near {
+		for _, qtype := range []uint16{mdns.TypeA, mdns.TypeTXT, mdns.TypeSOA} {
+			a := z.Answer(mdns.Question{Name: name, Qtype: qtype, Qclass: mdns.ClassINET})
+			alias := len(a.Answer) > 0 && a.Answer[0].Header().Rrtype == mdns.TypeCNAME // the code is its target's
+			if missing := a.Rcode == mdns.RcodeNameError && !alias; missing == exists[name] {
+				t.Fatalf("%s %s: %s, but it exists: %v", name, mdns.Type(qtype), mdns.RcodeToString[a.Rcode], exists[name])
 			}
 		}
 	}

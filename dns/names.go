@@ -136,6 +136,9 @@ func (s *service) find(name string) spot {
 // hasPort says whether a port has this name and protocol and an address to be
 // reached at. Without a name, whether any port that has one does.
 func (s *service) hasPort(name, protocol string) bool {
+	if s.external {
+		return false
+	}
 	if !s.headless {
 		return len(s.vips) > 0 && anyPort(s.ports, name, protocol)
 	}

@@ -25,7 +25,7 @@ type record struct {
 
 // recordsOf are all records of a Service.
 func (z *Zone) recordsOf(s *service) []record {
-	if !s.exists {
+	if !s.exists || s.external && s.alias == "" {
 		return nil
 	}
 	base := s.name + "." + s.namespace + ".svc"

@@ -15,8 +15,10 @@ type service struct {
 	name, namespace string
 	// exists is false while only EndpointSlices of that name are known.
 	exists bool
-	// alias is the ExternalName; then there is nothing else.
-	alias string
+	// external is of type ExternalName: an alias, and nothing else. One without alias
+	// has no name.
+	external bool
+	alias    string
 	// headless says that its own name stands for its endpoints.
 	headless bool
 	// publish says that endpoints count before they are ready.
@@ -51,6 +53,7 @@ type port struct {
 func newService(obj *corev1.Service) *service {
 	s := &service{name: obj.Name, namespace: obj.Namespace, exists: true, publish: obj.Spec.PublishNotReadyAddresses}
 	if obj.Spec.Type == corev1.ServiceTypeExternalName {
+		s.external = true
 		// an address is no name: nothing can point to it
 		if _, err := netip.ParseAddr(obj.Spec.ExternalName); err != nil {
 			s.alias = obj.Spec.ExternalName
@@ -191,7 +194,7 @@ func (e endpoint) label() string {
 
 // endpoints yields those that have names.
 func (s *service) endpoints(yield func(endpoint) bool) {
-	if !s.exists || s.alias != "" {
+	if !s.exists || s.external {
 		return
 	}
 	for _, sl := range s.slices {
@@ -211,11 +214,16 @@ func (sl *slice) at(i int) endpoint {
 	return e
 }
 
-// shown says whether the Service's own name exists. A headless one without
-// endpoints has no name: specification 2.4.1.
+// shown says whether the Service's own name exists. A headless one without endpoints has
+// no name: specification 2.4.1.
 func (s *service) shown() bool {
-	if !s.exists || s.alias != "" || !s.headless {
-		return s.exists && (s.alias != "" || len(s.vips) > 0)
+	switch {
+	case !s.exists:
+		return false
+	case s.external:
+		return s.alias != ""
+	case len(s.vips) > 0:
+		return true
 	}
 	return slices.ContainsFunc(s.slices, func(sl *slice) bool { return s.served(sl) > 0 })
 }

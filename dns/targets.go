@@ -82,7 +82,7 @@ func (at spot) endpoints(yield func(endpoint) bool) {
 		at.svc.endpoints(yield)
 		return
 	}
-	if !at.svc.exists || at.svc.alias != "" {
+	if !at.svc.exists || at.svc.external {
 		return
 	}
 	for _, sl := range at.svc.slices {
