@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/toyproxy/toyproxy/ingress"
+	"github.com/toyproxy/toyproxy/ingress/gateway"
 	"github.com/toyproxy/toyproxy/ingress/proxy"
 	"github.com/toyproxy/toyproxy/serve"
 )
@@ -41,6 +43,7 @@ type ingressFlags struct {
 	access    string
 	trusted   []string
 	publish   string
+	classes   controllers
 	grace     time.Duration
 	maxHeader byteSize
 	maxBody   byteSize
@@ -75,6 +78,8 @@ func (f *ingressFlags) register(cmd *cobra.Command) {
 	fl.StringVar(&f.access, "access-log", "json", "format of the lines on standard output: json, common or off")
 	fl.StringSliceVar(&f.trusted, "trusted-proxy", nil, "ranges of proxies whose X-Forwarded-*, X-Real-IP and Forwarded are believed")
 	fl.StringVar(&f.publish, "publish-service", "kube-system/toyproxy-ingress", "Service whose addresses are written into the status of the objects (empty: none are)")
+	fl.StringVar(&f.classes.ingress, "ingress-controller", ingress.ControllerName, "spec.controller of the IngressClasses to serve")
+	fl.StringVar(&f.classes.gateway, "gateway-controller", string(gateway.ControllerName), "spec.controllerName of the GatewayClasses to serve")
 	fl.DurationVar(&f.grace, "shutdown-grace-period", 0, "how long to go on accepting after SIGTERM, while /healthz says 503")
 	f.registerLimits(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("access-log", cobra.FixedCompletions([]string{"json", "common", "off"}, cobra.ShellCompDirectiveNoFileComp))
@@ -137,6 +142,9 @@ func (f *ingressFlags) complete(log *slog.Logger, stdout io.Writer) error {
 	}
 	if f.publish != "" && strings.Count(f.publish, "/") != 1 {
 		return exit(exitUsage, fmt.Errorf("--publish-service %q: write NAMESPACE/NAME", f.publish))
+	}
+	if err := f.classes.check(); err != nil {
+		return err
 	}
 	if f.address != "" {
 		if _, err := netip.ParseAddr(f.address); err != nil {

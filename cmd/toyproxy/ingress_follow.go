@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/follow"
@@ -71,7 +72,7 @@ func (f *ingressFlags) newFrontDoor(ctx context.Context, cmd *cobra.Command, p *
 	}
 	d.source = source
 	if f.publish != "" {
-		d.status = newDoorStatus(stateDir)
+		d.status = newDoorStatus(stateDir, f.classes)
 	}
 	return d, nil
 }
@@ -160,9 +161,15 @@ func (d *frontDoor) serve(said map[string]bool) error {
 	for _, ref := range slices.SortedFunc(maps.Keys(d.objects), cluster.Ref.Compare) {
 		objs.Add(d.objects[ref])
 	}
-	byPath := ingress.Compile(ingress.Input{Ingresses: objs.Ingresses, Classes: objs.IngressClasses, Services: objs.Services, Secrets: objs.Secrets, Pairs: &d.pairs})
+	byPath := ingress.Compile(ingress.Input{
+		Ingresses: objs.Ingresses, Classes: objs.IngressClasses, Services: objs.Services, Secrets: objs.Secrets,
+		Controller: d.flags.classes.ingress, Pairs: &d.pairs,
+	})
 	at := addressesOf(objs.Services, d.flags.published())
-	gateways := gateway.Compile(gateway.Input{Objects: objs, Addresses: texts(at), Now: metav1.NewTime(time.Now().Truncate(time.Second))})
+	gateways := gateway.Compile(gateway.Input{
+		Objects: objs, Controller: gatewayv1.GatewayController(d.flags.classes.gateway), Taken: byPath.Config.Ports,
+		Addresses: texts(at), Now: metav1.NewTime(time.Now().Truncate(time.Second)),
+	})
 	err := d.proxy.Apply(ingress.Join(byPath.Config, gateways.Config))
 	for _, port := range ingress.Conflicts(byPath.Config, gateways.Config) {
 		d.say(said, slog.LevelError, "listeners of Gateways not served: give them another port, as Ingress has HTTP on 80 and HTTPS on 443", "port", strconv.Itoa(int(port.Number)))

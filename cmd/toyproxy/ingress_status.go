@@ -27,8 +27,8 @@ type doorStatus struct {
 	lock  *os.File
 }
 
-func newDoorStatus(stateDir string) *doorStatus {
-	return &doorStatus{doors: state.OpenDoors(stateDir), path: filepath.Join(stateDir, "ingress", "status.lock")}
+func newDoorStatus(stateDir string, classes controllers) *doorStatus {
+	return &doorStatus{doors: state.OpenDoors(stateDir), path: filepath.Join(stateDir, "ingress", classes.lockName())}
 }
 
 func (s *doorStatus) close() {
