@@ -22,8 +22,7 @@ func (w *world) attach(gateways []*gateway) map[types.NamespacedName]gatewayv1.H
 	out := map[types.NamespacedName]gatewayv1.HTTPRouteStatus{}
 	for _, object := range w.Objects.HTTPRoutes {
 		var r *route
-		parents := w.others(object)
-		touched := len(parents) < len(object.Status.Parents)
+		var parents []gatewayv1.RouteParentStatus
 		attached := map[*listener]bool{}
 		for i := range object.Spec.ParentRefs {
 			ref := &object.Spec.ParentRefs[i]
@@ -39,29 +38,41 @@ func (w *world) attach(gateways []*gateway) map[types.NamespacedName]gatewayv1.H
 				verdicts = verdicts[:2] // the rules of what is not accepted are not judged
 			}
 			parents = append(parents, gatewayv1.RouteParentStatus{
-				ParentRef: *ref, ControllerName: ControllerName,
-				Conditions: conditions(oldParent(object, ref), object.Generation, w.Now, verdicts),
+				ParentRef: *ref, ControllerName: w.Controller,
+				Conditions: conditions(w.oldParent(object, ref), object.Generation, w.Now, verdicts),
 			})
-			touched = true
 		}
-		if touched {
-			out[key(object)] = gatewayv1.HTTPRouteStatus{RouteStatus: gatewayv1.RouteStatus{Parents: parents}}
+		if len(parents) > 0 || slices.ContainsFunc(object.Status.Parents, func(p gatewayv1.RouteParentStatus) bool { return w.obsolete(object, &p) }) {
+			out[key(object)] = gatewayv1.HTTPRouteStatus{RouteStatus: gatewayv1.RouteStatus{Parents: w.merge(object, parents)}}
 		}
 	}
 	return out
 }
 
-// others returns the parents that other controllers look after, or other proxies of ours.
-func (w *world) others(object *gatewayv1.HTTPRoute) []gatewayv1.RouteParentStatus {
+// merge puts the new statuses of parents in the places of the old ones. What others have
+// written stays where it is: controllers that each put their own first would never end.
+func (w *world) merge(object *gatewayv1.HTTPRoute, parents []gatewayv1.RouteParentStatus) []gatewayv1.RouteParentStatus {
 	out := []gatewayv1.RouteParentStatus{}
-	for _, p := range object.Status.Parents {
-		name := parentKey(object, &p.ParentRef)
-		elsewhere := len(w.Gateways) > 0 && !slices.Contains(w.Gateways, name)
-		if p.ControllerName != ControllerName || elsewhere && hasParent(object, &p.ParentRef) {
-			out = append(out, p)
+	for _, old := range object.Status.Parents {
+		i := slices.IndexFunc(parents, func(p gatewayv1.RouteParentStatus) bool {
+			return old.ControllerName == w.Controller && equality.Semantic.DeepEqual(p.ParentRef, old.ParentRef)
+		})
+		switch {
+		case i >= 0:
+			out = append(out, parents[i])
+			parents = slices.Delete(parents, i, i+1)
+		case !w.obsolete(object, &old):
+			out = append(out, old)
 		}
 	}
-	return out
+	return append(out, parents...)
+}
+
+// obsolete says whether a status of a parent is ours to remove, unless there is a new one. It is not
+// when others look after that parent, be it another proxy of ours.
+func (w *world) obsolete(object *gatewayv1.HTTPRoute, p *gatewayv1.RouteParentStatus) bool {
+	elsewhere := len(w.Gateways) > 0 && !slices.Contains(w.Gateways, parentKey(object, &p.ParentRef))
+	return p.ControllerName == w.Controller && !(elsewhere && hasParent(object, &p.ParentRef))
 }
 
 func hasParent(object *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) bool {
@@ -70,9 +81,9 @@ func hasParent(object *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) bool
 	})
 }
 
-func oldParent(object *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) []metav1.Condition {
+func (w *world) oldParent(object *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) []metav1.Condition {
 	for _, p := range object.Status.Parents {
-		if p.ControllerName == ControllerName && equality.Semantic.DeepEqual(p.ParentRef, *ref) {
+		if p.ControllerName == w.Controller && equality.Semantic.DeepEqual(p.ParentRef, *ref) {
 			return p.Conditions
 		}
 	}

@@ -106,7 +106,7 @@ func at(after time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(after))
 }
 
-// readInput reads "ports=80,443" and "addresses=a,b".
+// readInput reads "ports=80,443", "taken=80,443" and "addresses=a,b".
 func readInput(t *testing.T, in *Input, words []string) {
 	t.Helper()
 	for _, word := range words {
@@ -117,16 +117,25 @@ func readInput(t *testing.T, in *Input, words []string) {
 			in.Addresses = values
 		case "ports":
 			for _, v := range values {
-				n, err := strconv.ParseUint(v, 10, 16)
-				if err != nil {
-					t.Fatal(err)
-				}
-				in.Ports = append(in.Ports, uint16(n))
+				in.Ports = append(in.Ports, number(t, v))
+			}
+		case "taken": // HTTP, then HTTPS
+			for i, v := range values {
+				in.Taken = append(in.Taken, ingress.Port{Number: number(t, v), TLS: i == 1})
 			}
 		default:
 			t.Fatalf("input %q is not known", word)
 		}
 	}
+}
+
+func number(t *testing.T, text string) uint16 {
+	t.Helper()
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(n)
 }
 
 // answers returns each request with what becomes of it.

@@ -15,7 +15,8 @@ import (
 	"github.com/toyproxy/toyproxy/ingress"
 )
 
-// ControllerName is what spec.controllerName of a GatewayClass says for it to be ours.
+// ControllerName is what spec.controllerName of a GatewayClass says for it to be ours,
+// unless Input.Controller says otherwise.
 const ControllerName gatewayv1.GatewayController = "toyproxy.dev/gateway-controller"
 
 // Input is what a Config is made of.
@@ -24,6 +25,9 @@ type Input struct {
 	// ReferenceGrants, and the Namespaces, Services and Secrets these refer to. Their
 	// statuses are the old ones: times of what stays as it was are kept.
 	Objects cluster.Objects
+	// Controller is the spec.controllerName of our classes; "" is ControllerName. Of two
+	// proxies with different ones neither serves what is the other's.
+	Controller gatewayv1.GatewayController
 	// Gateways are the only ones that are served, and whose statuses are made; none:
 	// all. A Gateway that must not share ports with others has a proxy of its own.
 	Gateways []types.NamespacedName
@@ -31,6 +35,9 @@ type Input struct {
 	Addresses []string
 	// Ports are those that clients reach; none: all.
 	Ports []uint16
+	// Taken are ports that others have, those of Ingress: a listener may share one that
+	// speaks its protocol.
+	Taken []ingress.Port
 	// Now is the time of conditions that change.
 	Now metav1.Time
 }
@@ -48,13 +55,16 @@ type Output struct {
 // Compile makes the Config of all Gateways that are served. It is the same for any
 // order of the objects.
 func Compile(in Input) Output {
+	if in.Controller == "" {
+		in.Controller = ControllerName
+	}
 	w := newWorld(in)
 	out := Output{
 		Classes:  map[string]gatewayv1.GatewayClassStatus{},
 		Gateways: map[types.NamespacedName]gatewayv1.GatewayStatus{},
 	}
 	for _, class := range in.Objects.GatewayClasses {
-		if class.Spec.ControllerName == ControllerName {
+		if class.Spec.ControllerName == in.Controller {
 			out.Classes[class.Name] = classStatus(class, in.Now)
 		}
 	}
@@ -119,7 +129,7 @@ func newWorld(in Input) *world {
 		grants:     map[string][]*gatewayv1.ReferenceGrant{},
 	}
 	for _, class := range in.Objects.GatewayClasses {
-		if class.Spec.ControllerName == ControllerName {
+		if class.Spec.ControllerName == in.Controller {
 			w.classes[class.Name] = class
 		}
 	}

@@ -25,13 +25,15 @@ func no[K, R ~string](kind K, reason R, message string) verdict {
 	return verdict{string(kind), string(reason), message, false}
 }
 
-// conditions returns the verdicts as conditions of an object of that generation. The
-// time of a condition is that of the old one unless it turns. Conditions of types that
-// this package knows and that have no verdict now are gone; those of others stay.
+// conditions returns the verdicts as conditions of an object of that generation, each in
+// the place of the old one of its type. Its time is that of the old one unless it turns.
+// Old conditions of types that this package knows and that have no verdict now are gone;
+// those of others stay.
 func conditions(old []metav1.Condition, generation int64, now metav1.Time, verdicts []verdict) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(verdicts))
 	for _, c := range old {
-		if !ours(c.Type) {
+		has := slices.ContainsFunc(verdicts, func(v verdict) bool { return v.kind == c.Type })
+		if has || !ours(c.Type) {
 			out = append(out, c)
 		}
 	}
@@ -43,10 +45,16 @@ func conditions(old []metav1.Condition, generation int64, now metav1.Time, verdi
 		if v.holds {
 			next.Status = metav1.ConditionTrue
 		}
-		if was := meta.FindStatusCondition(old, v.kind); was != nil && was.Status == next.Status {
+		was := meta.FindStatusCondition(out, v.kind)
+		switch {
+		case was == nil:
+			out = append(out, next)
+		case was.Status == next.Status:
 			next.LastTransitionTime = was.LastTransitionTime
+			fallthrough
+		default:
+			*was = next
 		}
-		out = append(out, next)
 	}
 	return out
 }

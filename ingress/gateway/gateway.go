@@ -36,7 +36,7 @@ func (w *world) gateways() []*gateway {
 		out = append(out, g)
 	}
 	slices.SortFunc(out, func(a, b *gateway) int { return older(a.object, b.object) })
-	sharePorts(out)
+	w.sharePorts(out)
 	return out
 }
 
@@ -58,14 +58,17 @@ func (w *world) refusal(gw *gatewayv1.Gateway) *verdict {
 	return nil
 }
 
-// sharePorts keeps listeners off ports that an older Gateway has with another
-// protocol: all of them are served by one proxy, where a port speaks TLS or does not.
-func sharePorts(gateways []*gateway) {
+// sharePorts keeps listeners off ports that Ingress, or an older Gateway, has with another
+// protocol: one proxy serves all of them, where a port speaks TLS or does not.
+func (w *world) sharePorts(gateways []*gateway) {
 	type owner struct {
-		protocol gatewayv1.ProtocolType
-		name     string
+		tls  bool
+		name string
 	}
 	owners := map[uint16]owner{}
+	for _, port := range w.Taken {
+		owners[port.Number] = owner{port.TLS, "Ingress"}
+	}
 	for _, g := range gateways {
 		for _, l := range g.listeners {
 			if g.refused != nil || !l.served() {
@@ -74,10 +77,10 @@ func sharePorts(gateways []*gateway) {
 			o, taken := owners[l.port()]
 			switch {
 			case !taken:
-				owners[l.port()] = owner{l.spec.Protocol, key(g.object).String()}
-			case o.protocol != l.spec.Protocol:
-				l.refuse(gatewayv1.ListenerReasonPortUnavailable, fmt.Sprintf(
-					"port %d speaks %s for Gateway %s, which is older: use another port, or a proxy of its own for this Gateway", l.port(), o.protocol, o.name))
+				owners[l.port()] = owner{l.tls(), fmt.Sprintf("Gateway %s, which is older", key(g.object))}
+			case o.tls != l.tls():
+				speaks := map[bool]string{true: "HTTPS", false: "HTTP"}[o.tls]
+				l.refuse(gatewayv1.ListenerReasonPortUnavailable, fmt.Sprintf("port %d speaks %s for %s: use another port", l.port(), speaks, o.name))
 			}
 		}
 	}
@@ -93,7 +96,7 @@ func (g *gateway) config() ingress.Config {
 		i := slices.IndexFunc(out.Ports, func(p ingress.Port) bool { return p.Number == l.port() })
 		if i < 0 {
 			i = len(out.Ports)
-			out.Ports = append(out.Ports, ingress.Port{Number: l.port(), TLS: l.spec.Protocol == gatewayv1.HTTPSProtocolType})
+			out.Ports = append(out.Ports, ingress.Port{Number: l.port(), TLS: l.tls()})
 		}
 		out.Ports[i].Listeners = append(out.Ports[i].Listeners, ingress.Listener{
 			Name:     fmt.Sprintf("Gateway %s: %s", key(g.object), l.spec.Name),

@@ -42,7 +42,7 @@ func (w *world) judge(gw *gatewayv1.Gateway, index int) *listener {
 	if len(w.Ports) > 0 && !slices.Contains(w.Ports, l.port()) {
 		l.refuse(gatewayv1.ListenerReasonPortUnavailable, fmt.Sprintf("port %d is none of those that clients reach: %s", spec.Port, list(w.Ports)))
 	}
-	if spec.Protocol == gatewayv1.HTTPSProtocolType {
+	if l.tls() {
 		w.readTLS(gw, l)
 	}
 	return l
@@ -51,6 +51,8 @@ func (w *world) judge(gw *gatewayv1.Gateway, index int) *listener {
 func (l *listener) http() bool {
 	return l.spec.Protocol == gatewayv1.HTTPProtocolType || l.spec.Protocol == gatewayv1.HTTPSProtocolType
 }
+
+func (l *listener) tls() bool { return l.spec.Protocol == gatewayv1.HTTPSProtocolType }
 
 func (l *listener) port() uint16 { return uint16(l.spec.Port) }
 
@@ -84,7 +86,7 @@ func (l *listener) readKinds() {
 // served says whether the proxy takes connections for the listener.
 func (l *listener) served() bool {
 	return l.accepted.holds && len(l.kinds) > 0 &&
-		(l.spec.Protocol == gatewayv1.HTTPProtocolType || len(l.certificates) > 0)
+		(!l.tls() || len(l.certificates) > 0)
 }
 
 // programmed is the condition of that name.

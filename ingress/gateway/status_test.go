@@ -172,3 +172,32 @@ func TestUnreadable(t *testing.T) {
 		})
 	}
 }
+
+// TestTwoControllers requires that of two proxies with controller names of their own
+// each serves the Gateways of its class, and leaves the other's statuses alone.
+func TestTwoControllers(t *testing.T) {
+	const edge gatewayv1.GatewayController = "edge.example/controller"
+	in := input(t, strings.Replace(twoGateways, "{name: b, namespace: infra}\nspec: {gatewayClassName: toyproxy", "{name: b, namespace: infra}\nspec: {gatewayClassName: edge", 1)+`
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: edge}
+spec: {controllerName: edge.example/controller}
+`)
+	in.Objects = written(in.Objects, Compile(in))
+	in.Controller = edge
+	out := Compile(in)
+	want := "a by toyproxy.dev/gateway-controller: Accepted=True@1 generation 0 ResolvedRefs=True@1 generation 0\n" +
+		"b by edge.example/controller: Accepted=True@1 generation 0 ResolvedRefs=True@1 generation 0\n"
+	if diff := cmp.Diff(want, parents(out.Routes[key(in.Objects.HTTPRoutes[0])])); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if _, ours := out.Gateways[types.NamespacedName{Namespace: "infra", Name: "a"}]; ours || len(out.Classes) != 1 {
+		t.Errorf("Gateway a is served by the other proxy, and %d classes", len(out.Classes))
+	}
+	in.Objects = written(in.Objects, out)
+	in.Controller = ""
+	if changed := Compile(in).Changed(in.Objects); len(changed) > 0 {
+		t.Errorf("the first proxy writes again: %v", changed)
+	}
+}

@@ -26,14 +26,16 @@ import (
 
 // controller does what the command does, from the api: compile, serve, write back.
 type controller struct {
-	t       *testing.T
-	api     *api
-	pods    *pods
-	store   *cluster.Store
+	t     *testing.T
+	api   *api
+	pods  *pods
+	store *cluster.Store
+	// proxies are by the name of their Gateway, or one of no name serves all.
 	proxies map[types.NamespacedName]*served
+	shared  bool
 }
 
-// served is the proxy of one Gateway.
+// served is a proxy with the address of its Gateways.
 type served struct {
 	*proxy.Proxy
 	address string
@@ -59,31 +61,36 @@ func (c *controller) run(ctx context.Context) {
 func (c *controller) sync(ctx context.Context, running *sync.WaitGroup) {
 	objs := c.objects(ctx)
 	events := c.store.Replace(objs)
+	// Where each Gateway has a proxy, classes are looked after when there is none yet too.
+	names := []types.NamespacedName{{Name: "none"}}
+	if c.shared {
+		names = []types.NamespacedName{{}}
+	}
 	for _, gw := range objs.Gateways {
-		if name := client.ObjectKeyFromObject(gw); c.proxies[name] == nil {
+		if !c.shared {
+			names = append(names, client.ObjectKeyFromObject(gw))
+		}
+	}
+	for _, name := range names {
+		if c.proxies[name] == nil {
 			c.proxies[name] = c.newProxy(ctx, running)
 			c.proxies[name].Update(cluster.NewStore().Replace(objs))
 		}
-	}
-	none := types.NamespacedName{Name: "none"}
-	c.compile(ctx, &objs, none, nil)
-	for name, p := range c.proxies {
-		p.Update(events)
-		c.compile(ctx, &objs, name, p)
+		c.proxies[name].Update(events)
+		c.compile(ctx, &objs, name)
 	}
 }
 
-// compile serves one Gateway and writes statuses back.
-func (c *controller) compile(ctx context.Context, objs *cluster.Objects, name types.NamespacedName, p *served) {
-	in := gateway.Input{Objects: *objs, Gateways: []types.NamespacedName{name}, Now: metav1.Now()}
-	if p != nil {
-		in.Addresses = []string{p.address}
+// compile serves the Gateways of a proxy and writes statuses back.
+func (c *controller) compile(ctx context.Context, objs *cluster.Objects, name types.NamespacedName) {
+	p := c.proxies[name]
+	in := gateway.Input{Objects: *objs, Addresses: []string{p.address}, Now: metav1.Now()}
+	if !c.shared {
+		in.Gateways = []types.NamespacedName{name}
 	}
 	out := gateway.Compile(in)
-	if p != nil {
-		if err := p.Apply(out.Config); err != nil {
-			c.t.Logf("Gateway %s: %v", name, err)
-		}
+	if err := p.Apply(out.Config); err != nil {
+		c.t.Logf("proxy %s: %v", p.address, err)
 	}
 	for _, obj := range out.Changed(*objs) {
 		err := c.api.Status().Update(ctx, obj.(client.Object))

@@ -64,8 +64,9 @@ func document(s *suite.ConformanceTestSuite) string {
 	fmt.Fprintf(&b, "\n## Gateway API: the conformance tests that pass\n\n"+
 		"<!-- Generated: go test -update in test/gateway, then go test ./cluster/manifest -update -->\n\n"+
 		"The suite of the Gateway API itself, %s, profile GATEWAY-HTTP, run from its Go module against\n"+
-		"ingress/gateway and ingress/proxy (`test/gateway`), with a proxy for each Gateway: every test of the\n"+
-		"core features passes, and every one of the extended features that a GatewayClass lists in its status.\n", consts.BundleVersion)
+		"ingress/gateway and ingress/proxy (`test/gateway`): every test of the core features passes, and every one of the\n"+
+		"extended features that a GatewayClass lists in its status. Each Gateway has a proxy of its own there; with one proxy\n"+
+		"for all, as `toyproxy ingress` is, all pass but `HTTPRouteMultipleGateways`, which wants two Gateways with the same hosts apart.\n", consts.BundleVersion)
 	table(&b, fmt.Sprintf("### Core (%d)\n\n| test |\n|---|\n", len(core)), core)
 	table(&b, fmt.Sprintf("### Extended (%d)\n\n| test | features |\n|---|---|\n", len(extended)), extended)
 	table(&b, fmt.Sprintf("### Not run (%d)\n\nThese features of the profile are not served.\n\n| test | missing |\n|---|---|\n", len(left)), left)
