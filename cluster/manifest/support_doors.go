@@ -68,10 +68,10 @@ func gatewaySupport() []entry {
 		{path: "spec.listeners.tls.certificateRefs", standing: honoured},
 		{path: "spec.listeners.tls.options", standing: ignored},
 		{path: "spec.listeners.allowedRoutes", standing: honoured},
-		{path: "spec.addresses", standing: ignored, note: "the addresses of a Gateway are those of the Service of `toyproxy ingress`"},
+		{path: "spec.addresses", standing: honoured, note: "chooses among the addresses of the Service of `toyproxy ingress`; others are not to be had"},
 		{path: "spec.infrastructure", standing: ignored, note: "nothing is made for a Gateway"},
 		{path: "spec.allowedListeners", standing: ignored, note: "there are no ListenerSets here"},
-		{path: "spec.tls", standing: ignored, note: "certificates of clients"},
+		{path: "spec.tls", standing: ignored, note: "certificates of clients: with `frontend` HTTPS listeners are refused, as nobody would check them"},
 		{path: "spec.defaultScope", standing: ignored, note: experimentalNote},
 		{path: "status", standing: kept, note: statusNote},
 	}
@@ -105,8 +105,8 @@ func filterSupport(prefix string) []entry {
 		{path: prefix + ".requestMirror", standing: honoured},
 		{path: prefix + ".requestRedirect", standing: honoured},
 		{path: prefix + ".urlRewrite", standing: honoured},
-		{path: prefix + ".cors", standing: ignored},
-		{path: prefix + ".externalAuth", standing: ignored, note: experimentalNote},
+		{path: prefix + ".cors", standing: ignored, note: "requests get 500"},
+		{path: prefix + ".externalAuth", standing: ignored, note: experimentalNote + ": requests get 500"},
 		{path: prefix + ".extensionRef", standing: ignored, note: "there are no filters but those above: requests get 500"},
 	}
 }
