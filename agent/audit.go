@@ -217,7 +217,7 @@ func (t *turn) auditRules(ctx context.Context) {
 // depart lets other backends make ready before the rules of a whole pass are written,
 // as long as they may have left something.
 func (t *turn) depart(ctx context.Context, p *Pass) error {
-	if t.loop.cleared || !p.Whole || len(p.Changes()) == 0 {
+	if t.loop.cleared || !p.Whole || dataplane.Empty(p.Plan) {
 		return nil
 	}
 	return Depart(ctx, t.loop.cfg.Others)

@@ -53,7 +53,7 @@ func (a *Agent) leftovers(ctx context.Context) (dataplane.Plans, error) {
 
 // writeRules writes the rules, once other backends are ready for it.
 func (p *Plan) writeRules(ctx context.Context) error {
-	if len(p.Rules.Changes()) > 0 {
+	if !dataplane.Empty(p.Rules) {
 		if err := Depart(ctx, p.agent.Others); err != nil {
 			return err
 		}

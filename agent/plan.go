@@ -114,6 +114,9 @@ func (p *Plan) Changes() []dataplane.Change {
 	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Changes()
 }
 
+// Empty reports whether there are no changes.
+func (p *Plan) Empty() bool { return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Delete}.Empty() }
+
 // Remarks lists what all steps have to tell.
 func (p *Plan) Remarks() []string {
 	return dataplane.Plans{p.Create, p.Rules, p.Leftovers, p.Flows, p.Delete}.Remarks()

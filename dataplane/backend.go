@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -119,6 +120,41 @@ func Empty(p Plan) bool {
 // Empty reports whether no plan has any changes.
 func (ps Plans) Empty() bool {
 	return !slices.ContainsFunc(ps, func(p Plan) bool { return !Empty(p) })
+}
+
+// Tally counts the changes of a plan. A plan of very many may count them without
+// having all of them at once, by a method of that name.
+func Tally(p Plan) (add, update, remove int) {
+	if known, ok := p.(interface {
+		Tally() (add, update, remove int)
+	}); ok {
+		return known.Tally()
+	}
+	return TallyOf(slices.Values(p.Changes()))
+}
+
+// Tally counts the changes of all plans.
+func (ps Plans) Tally() (add, update, remove int) {
+	for _, p := range ps {
+		a, u, r := Tally(p)
+		add, update, remove = add+a, update+u, remove+r
+	}
+	return add, update, remove
+}
+
+// TallyOf counts changes, one by one.
+func TallyOf(changes iter.Seq[Change]) (add, update, remove int) {
+	for c := range changes {
+		switch c.Op {
+		case Add:
+			add++
+		case Update:
+			update++
+		case Remove:
+			remove++
+		}
+	}
+	return add, update, remove
 }
 
 // Remarker is a Plan that has something to tell people beside its changes: what

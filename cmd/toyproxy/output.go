@@ -167,17 +167,7 @@ func countLine(changes []dataplane.Change) string {
 }
 
 func countChanges(changes []dataplane.Change) (add, update, remove int) {
-	for _, c := range changes {
-		switch c.Op {
-		case dataplane.Add:
-			add++
-		case dataplane.Update:
-			update++
-		case dataplane.Remove:
-			remove++
-		}
-	}
-	return add, update, remove
+	return dataplane.TallyOf(slices.Values(changes))
 }
 
 // count says "1 Service" or "2 Services".

@@ -95,16 +95,22 @@ func runSync(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, o syncOptions)
 		printProblems(cmd.ErrOrStderr(), p.Problems)
 		printRemarks(cmd.ErrOrStderr(), p.Remarks())
 	}
-	changes := p.Changes()
 	failed := p.strict(src.strict)
+	var changes []dataplane.Change // of many Services they take more memory than all else
 	switch {
 	case failed != nil:
-		changes = nil
-	case !o.dryRun:
+	case o.dryRun:
+		changes = p.Changes()
+	default:
+		if o.json {
+			changes = p.Changes()
+		}
 		failed = p.Apply(ctx)
 		if failed == nil {
 			p, failed = goOn(cmd, p, o, func() (*nodePlan, error) { return planNode(cmd, src, nf, sc, false) })
-			changes = p.Changes()
+			if o.json {
+				changes = p.Changes()
+			}
 		}
 	}
 	err = printSync(cmd, nf, p, syncOutcome{o, changes, failed, time.Since(start)})
@@ -167,12 +173,12 @@ func closing(err error, took time.Duration) string {
 func report(w io.Writer, nf *nodeFlags, p *nodePlan, closing string) {
 	backend := nf.backend
 	flows := len(p.Flows.Changes())
-	if len(p.Changes()) == 0 && flows == 0 {
+	if p.Empty() && flows == 0 {
 		fmt.Fprintf(w, "ok         nothing changed: %s\n", tally(p.Plan, backend))
 		return
 	}
 	line := func(name string, plan dataplane.Plan, what string) {
-		add, update, remove := countChanges(plan.Changes())
+		add, update, remove := dataplane.Tally(plan)
 		fmt.Fprintf(w, "%-10s %s (+%d ~%d -%d)\n", name, what, add, update, remove)
 	}
 	line("Pods", dataplane.Plans{p.Create, p.Delete}, count(len(p.Pods), "Pod"))

@@ -44,7 +44,7 @@ func goOn(cmd *cobra.Command, first *nodePlan, o syncOptions, again func() (*nod
 		if err != nil {
 			return p, err
 		}
-		idle := len(next.Changes()) == 0
+		idle := next.Empty()
 		if idle && (next.decision.Rolling == 0 || next.decision.Again.IsZero()) {
 			break
 		}

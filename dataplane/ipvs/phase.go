@@ -44,6 +44,17 @@ func (p *phase) Changes() []dataplane.Change {
 	return out
 }
 
+// Tally counts the changes, one of which is there at a time.
+func (p *phase) Tally() (add, update, remove int) {
+	return dataplane.TallyOf(func(yield func(dataplane.Change) bool) {
+		for s := range p.steps.all() {
+			if !yield(s.change()) {
+				return
+			}
+		}
+	})
+}
+
 // Apply takes the steps in order and stops at the first that the kernel refuses,
 // because those behind it rely on it. What was left out on purpose is told at
 // the end.
