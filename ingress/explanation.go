@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/toyproxy/toyproxy/cluster"
 )
 
 // Explanation says what becomes of one request, and why. Its JSON is what explain
@@ -114,6 +116,9 @@ func (e *Explanation) backends(route *Route, services []*corev1.Service, all []*
 	switch {
 	case len(e.Backends) == 0:
 		e.Status, e.Answer = 503, "the rule names no backend with a weight"
+		if route.Object.Kind == cluster.HTTPRoute {
+			e.Status = 500 // as the Gateway API has it
+		}
 	case len(some) == 0:
 		e.Status, e.Answer = 503, "no backend has endpoints: "+e.Backends[0].Backend+": "+e.Backends[0].Reason
 		if route.Split[0].Backend.Refused != "" {
