@@ -86,7 +86,7 @@ func doorRules(kind cluster.Kind) (rules, bool) {
 	case cluster.Gateway:
 		return gatewayRules(makeRules(gatewayVersion, true, defaultGateway, checkGateway), "spec.infrastructure.parametersRef.group"), true
 	case cluster.HTTPRoute:
-		return gatewayRules(makeRules(gatewayVersion, true, defaultHTTPRoute, checkHTTPRoute), "spec.rules[].filters[].extensionRef.group",
+		return gatewayRules(makeRules(gatewayVersion, true, defaultHTTPRoute, checkHTTPRoute), "spec", "spec.rules[].filters[].extensionRef.group",
 			"spec.rules[].backendRefs[].filters[].extensionRef.group", "spec.rules[].filters[].requestMirror.fraction.numerator",
 			"spec.rules[].backendRefs[].filters[].requestMirror.fraction.numerator"), true
 	case cluster.ReferenceGrant:

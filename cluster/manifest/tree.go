@@ -138,7 +138,7 @@ func (t *tree) lacks(path, at string) (missing []string) {
 	}
 	v, at := t.get(name), join(at, name)
 	switch {
-	case v == nil && !more:
+	case (v == nil || v.kind == nullValue) && !more:
 		return []string{at}
 	case v == nil || !more:
 		return nil

@@ -42,13 +42,13 @@ func kinds() []kind {
 			"spec":{"containers":[{"name":"web","image":"nginx:1.27","ports":[{"name":"http","containerPort":80}]},{"name":"log","image":"busybox"}]}}`, podMutations()},
 		{"Node", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"spec":{"podCIDR":"10.244.0.0/24"}}`, nodeMutations()},
 		{"Namespace", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`, namespaceMutations()},
-	}, append(workloadKinds(), doorKinds()...)...)
+	}, append(workloadKinds(), append(doorKinds(), gatewayKinds()...)...)...)
 }
 
 // rounds is how many handfuls of mutations are tried: fewer where a template is as
-// well tried as Pods are.
+// well tried as Pods are, and where parts of an object have little to do with others.
 func (k kind) rounds() int {
-	if strings.Contains(k.base, `"template"`) {
+	if strings.Contains(k.base, `"template"`) || strings.Contains(k.base, "networking.k8s.io/v1") {
 		return 500
 	}
 	return 1500

@@ -29,6 +29,9 @@ import (
 // upstream decodes, defaults and validates an object as kube-apiserver does at
 // creation. The error says why it refuses.
 func upstream(data []byte) (runtime.Object, error) {
+	if kind, ok := customKind(data); ok {
+		return custom(data, kind)
+	}
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, legacyscheme.Scheme, legacyscheme.Scheme, json.SerializerOptions{Strict: true})
 	obj, _, err := strict.Decode(data, nil, nil)
 	if err != nil {
