@@ -16,6 +16,7 @@ func Features() []string {
 		features.SupportGateway,
 		features.SupportGatewayPort8080,
 		features.SupportGatewayHTTPListenerIsolation,
+		features.SupportGatewayHTTPSListenerDetectMisdirectedRequests,
 		features.SupportGatewayAddressEmpty,
 		features.SupportHTTPRoute,
 		features.SupportHTTPRouteBackendProtocolH2C,

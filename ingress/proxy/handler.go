@@ -42,6 +42,10 @@ func (p *Proxy) answer(w *recorder, r *http.Request, x *exchange) {
 	x.found = x.world.router.Lookup(x.conn.port, ingress.Request{
 		Host: r.Host, Path: path, Method: r.Method, Headers: r.Header, Query: r.URL.RawQuery,
 	})
+	if r.TLS != nil && x.world.router.Misdirected(x.conn.port, r.TLS.ServerName, x.found) {
+		w.refuse(http.StatusMisdirectedRequest, "the connection was made for another host's listener")
+		return
+	}
 	if x.found.Route == nil {
 		w.refuse(http.StatusNotFound, "no rule for this host and path")
 		return
@@ -196,40 +200,50 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 // fail answers for an endpoint that did not.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
+	rec := w.(*recorder)
 	if fault := x.bodyFault(time.Now()); fault != nil {
 		err = fault
 	}
 	x.reason = err.Error()
-	rec := w.(*recorder)
-	var tooLarge *http.MaxBytesError
-	var refused *RefusedError
-	var unreached *connectError
-	switch {
-	case errors.As(err, &tooLarge):
+	if status, why := blameClient(err); status != 0 {
 		x.cut()
-		rec.refuse(http.StatusRequestEntityTooLarge, "the request's body is too large")
+		rec.refuse(status, why)
 		return
-	case errors.As(err, &refused):
-		x.cut()
-		rec.refuse(http.StatusBadRequest, "the request's body is malformed")
-		return
-	case errors.Is(err, errSlowBody):
-		x.cut()
-		rec.refuse(http.StatusRequestTimeout, "the request's body came too slowly")
-		return
-	case r.Context().Err() != nil && !errors.Is(context.Cause(r.Context()), errRequestLimit):
+	}
+	late := errors.Is(context.Cause(r.Context()), errRequestLimit)
+	if r.Context().Err() != nil && !late {
 		x.status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}
 	x.settle()
+	rec.refuse(blameEndpoint(err, late))
+}
+
+// blameClient returns the status for a fault of the client's body, 0 for any other fault.
+func blameClient(err error) (status int, why string) {
+	var tooLarge *http.MaxBytesError
+	var refused *RefusedError
 	switch {
-	case errors.Is(err, errSilent), errors.Is(err, errTryTimeout), errors.Is(context.Cause(r.Context()), errRequestLimit):
-		rec.refuse(http.StatusGatewayTimeout, "the service did not answer in time")
-	case errors.As(err, &unreached), errors.Is(err, errNoEndpoint):
-		rec.refuse(http.StatusBadGateway, "no endpoint of the service can be reached")
-	default:
-		rec.refuse(http.StatusBadGateway, "the service's answer was broken off or malformed")
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, "the request's body is too large"
+	case errors.As(err, &refused):
+		return http.StatusBadRequest, "the request's body is malformed"
+	case errors.Is(err, errSlowBody):
+		return http.StatusRequestTimeout, "the request's body came too slowly"
 	}
+	return 0, ""
+}
+
+// blameEndpoint returns the status for a fault of an endpoint.
+func blameEndpoint(err error, late bool) (status int, why string) {
+	var unreached *connectError
+	switch {
+	case late, errors.Is(err, errSilent), errors.Is(err, errStuck), errors.Is(err, errTryTimeout):
+		return http.StatusGatewayTimeout, "the service did not answer in time"
+	case errors.As(err, &unreached), errors.Is(err, errNoEndpoint):
+		return http.StatusBadGateway, "no endpoint of the service can be reached"
+	}
+	return http.StatusBadGateway, "the service's answer was broken off or malformed"
 }
 
 // statusClientGone stands in the log for requests whose client has left, as in nginx's.
