@@ -19,6 +19,7 @@ import (
 var (
 	errNoEndpoint   = errors.New("no endpoint")
 	errSilent       = errors.New("the endpoint sent nothing for too long")
+	errStuck        = errors.New("the endpoint took nothing for too long")
 	errTryTimeout   = errors.New("the endpoint's time is up")
 	errRequestLimit = errors.New("the request's time is up")
 )
@@ -140,7 +141,7 @@ func (p *Proxy) try(x *exchange, t *target, req *http.Request) (*http.Response, 
 		out.URL.Scheme = "https"
 	}
 	if out.Body != nil {
-		out.Body = &watchedBody{out.Body, w}
+		out.Body = &watchedBody{ReadCloser: out.Body, watch: w, limit: settings.SendTimeout}
 	}
 	t.pending.Add(1)
 	sent := time.Now()
@@ -229,7 +230,8 @@ func (w *watchdog) stop() {
 func (w *watchdog) explain(err error) error {
 	cause := context.Cause(w.ctx)
 	w.stop()
-	if errors.Is(cause, errSilent) || errors.Is(cause, errTryTimeout) || errors.Is(cause, errRequestLimit) {
+	switch cause {
+	case errSilent, errStuck, errTryTimeout, errRequestLimit:
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
@@ -239,11 +241,21 @@ func (w *watchdog) explain(err error) error {
 type watchedBody struct {
 	io.ReadCloser
 	watch *watchdog
+	// limit is how long the endpoint may take nothing of it; 0 is without a bound.
+	limit time.Duration
+	stuck *time.Timer
 }
 
+// Read is called when the endpoint has taken what was read before.
 func (b *watchedBody) Read(p []byte) (int, error) {
+	if b.stuck != nil {
+		b.stuck.Stop()
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.watch.heard()
+	if b.limit > 0 && err == nil {
+		b.stuck = time.AfterFunc(b.limit, func() { b.watch.cancel(errStuck) })
+	}
 	return n, err
 }
 
