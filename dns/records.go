@@ -45,14 +45,19 @@ func (z *Zone) recordsOf(s *service) []record {
 			out.add(record{owner: owner, rtype: mdns.TypeSRV, target: under(t.label, base), port: t.number, weight: weight})
 		}
 	}
+	z.virtualRecords(s, base, &out)
+	s.endpointRecords(base, &out)
+	return out.values()
+}
+
+// virtualRecords adds the names of ClusterIPs, and those that a server has by its Service.
+func (z *Zone) virtualRecords(s *service, base string, out *set[record]) {
 	for _, vip := range s.vips {
 		out.add(record{rtype: mdns.TypePTR, addr: vip, target: base})
 		if len(z.server) == 0 && s.is(defaultServer) {
 			out.add(record{owner: "ns.dns", rtype: rtype(vip), addr: vip})
 		}
 	}
-	s.endpointRecords(base, &out)
-	return out.values()
 }
 
 // endpointRecords adds those at the names of endpoints. A label may stand for several.

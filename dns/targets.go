@@ -12,13 +12,7 @@ type target struct {
 // targets yields those of a Service's, a port's or an endpoint's name.
 func (at spot) targets(yield func(target) bool) {
 	if at.virtual() {
-		for _, p := range at.svc.ports {
-			for _, vip := range at.svc.vips {
-				if at.wants(p) && !yield(target{addr: vip, number: p.number}) {
-					return
-				}
-			}
-		}
+		at.virtualTargets(yield)
 		return
 	}
 	for e := range at.endpoints {
@@ -31,6 +25,16 @@ func (at spot) targets(yield func(target) bool) {
 				label = e.label()
 			}
 			if !yield(target{label, e.addr, p.number}) {
+				return
+			}
+		}
+	}
+}
+
+func (at spot) virtualTargets(yield func(target) bool) {
+	for _, p := range at.svc.ports {
+		for _, vip := range at.svc.vips {
+			if at.wants(p) && !yield(target{addr: vip, number: p.number}) {
 				return
 			}
 		}
