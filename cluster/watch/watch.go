@@ -32,6 +32,9 @@ type Config struct {
 	// Wake is called, by a goroutine of Watch, when something may have changed. It
 	// must not block for long.
 	Wake func()
+	// Began is called once the watch has begun: what was read before may have changed
+	// unseen. May be nil.
+	Began func()
 	// Tell is told once why inotify is not used. May be nil.
 	Tell func(error)
 }
@@ -64,6 +67,9 @@ func follow(ctx context.Context, cfg Config) error {
 	watched := places{}
 	if err := watched.become(w, cfg); err != nil {
 		return err
+	}
+	if cfg.Began != nil {
+		cfg.Began()
 	}
 	for {
 		select {

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // What --forward takes, and whom it has asked for which zone.
@@ -52,5 +57,53 @@ func TestAllowFlag(t *testing.T) {
 		if err := a.Set(text); (err == nil) != (want != "") || err == nil && a.String() != want {
 			t.Errorf("%q: %s, %v", text, a.String(), err)
 		}
+	}
+}
+
+// Manifests are served as they are, and as they become; one that cannot be read at all
+// takes nothing away.
+func TestManifestSource(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var src sourceFlags
+	src.register(&cobra.Command{})
+	src.files = []string{dir}
+	write(serviceText("web", "10.96.0.10", "web", 80))
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	s, err := followManifests(ctx, nil, &src, &helpers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := func() string {
+		events, err := s.Catch()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range events {
+			if svc, ok := e.New.(*corev1.Service); ok {
+				return svc.Spec.ClusterIP
+			}
+		}
+		return ""
+	}
+	if got := address(); got != "10.96.0.10" {
+		t.Errorf("at first: %q", got)
+	}
+	write(serviceText("web", "10.96.0.11", "web", 80))
+	for got := ""; got != "10.96.0.11"; got = address() {
+		if err := s.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := address(); got != "" {
+		t.Errorf("twice: %q", got)
 	}
 }

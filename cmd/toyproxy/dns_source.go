@@ -41,7 +41,7 @@ func followManifests(ctx context.Context, stdin io.Reader, src *sourceFlags, hel
 	}
 	s.events = s.store.Replace(objects)
 	helpers.Go(func() {
-		watch.Watch(ctx, watch.Config{Paths: src.files, Wake: s.reload, Tell: func(err error) { progress("warning: " + err.Error()) }})
+		watch.Watch(ctx, watch.Config{Paths: src.files, Wake: s.reload, Began: s.reload, Tell: func(err error) { progress("warning: " + err.Error()) }})
 	})
 	return s, nil
 }

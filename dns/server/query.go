@@ -68,7 +68,10 @@ func (s *Server) begin(x *exchange, packet []byte) (what outcome) {
 		x.fail(mdns.RcodeRefused)
 		return answered
 	}
-	x.readEDNS(s.config.UDPBytes)
+	if !x.readEDNS(s.config.UDPBytes) {
+		x.fail(mdns.RcodeFormatError)
+		return answered
+	}
 	if x.edns != nil && x.edns.Version() != 0 {
 		x.fail(mdns.RcodeBadVers)
 		return answered
@@ -101,14 +104,24 @@ func (x *exchange) read(packet []byte) (ok, wellFormed bool) {
 	return true, true
 }
 
-// readEDNS takes note of what the client can do, and answers in kind.
-func (x *exchange) readEDNS(most uint16) {
+// readEDNS takes note of what the client can do, and answers in kind. It may say so
+// only once (RFC 6891, 6.1.1).
+func (x *exchange) readEDNS(most uint16) (ok bool) {
 	x.size = mdns.MinMsgSize
-	if x.edns = x.asked.IsEdns0(); x.edns == nil {
-		return
+	for _, rr := range x.asked.Extra {
+		opt, is := rr.(*mdns.OPT)
+		if is && x.edns != nil {
+			return false
+		}
+		if is {
+			x.edns = opt
+		}
 	}
-	x.size = int(max(mdns.MinMsgSize, min(x.edns.UDPSize(), most)))
-	x.reply.SetEdns0(most, x.edns.Do())
+	if x.edns != nil {
+		x.size = int(max(mdns.MinMsgSize, min(x.edns.UDPSize(), most)))
+		x.reply.SetEdns0(most, x.edns.Do())
+	}
+	return true
 }
 
 // fail makes the reply one without records.

@@ -106,6 +106,7 @@ func TestOddPackets(t *testing.T) {
 		"a notification":   {edit(func(m *mdns.Msg) { m.Opcode = mdns.OpcodeNotify }), "NOTIMP"},
 		"an update":        {edit(func(m *mdns.Msg) { m.Opcode = mdns.OpcodeUpdate }), "NOTIMP"},
 		"EDNS 1":           {edit(func(m *mdns.Msg) { m.SetEdns0(1232, false); m.IsEdns0().SetVersion(1) }), "BADVERS"},
+		"EDNS twice":       {edit(func(m *mdns.Msg) { m.SetEdns0(1232, false); m.Extra = append(m.Extra, m.Extra[0]) }), "FORMERR"},
 		"a transfer":       {edit(func(m *mdns.Msg) { m.Question[0].Qtype = mdns.TypeAXFR }), "REFUSED"},
 		"class HESIOD":     {edit(func(m *mdns.Msg) { m.Question[0].Qclass = mdns.ClassHESIOD }), "REFUSED"},
 		"cut off":          {edit(func(*mdns.Msg) {})[:20], "FORMERR"},

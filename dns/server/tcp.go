@@ -10,8 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	mdns "github.com/miekg/dns"
 )
 
 const (
@@ -114,7 +112,7 @@ type stream struct {
 func (s *Server) serveTCP(ctx context.Context, st *stream) {
 	defer s.streams.leave(st.conn)
 	defer st.waiting.Wait()
-	packet, out := make([]byte, 512), make([]byte, 2+mdns.MaxMsgSize)
+	packet, out := make([]byte, 512), make([]byte, 2+replyBytes)
 	for {
 		var err error
 		if packet, err = s.readTCP(st.conn, packet); err != nil {
@@ -130,7 +128,7 @@ func (s *Server) serveTCP(ctx context.Context, st *stream) {
 			st.ahead <- struct{}{}
 			st.waiting.Add(1)
 			s.later(ctx, x, func() {
-				s.sendTCP(st, x, make([]byte, 2+mdns.MaxMsgSize))
+				s.sendTCP(st, x, make([]byte, 2+replyBytes))
 				<-st.ahead
 				st.waiting.Done()
 			})

@@ -11,14 +11,18 @@ import (
 	mdns "github.com/miekg/dns"
 )
 
-// queryBytes is the longest query that is read by UDP. Real ones are far shorter.
-const queryBytes = 4096
+const (
+	// queryBytes is the longest query that is read by UDP. Real ones are far shorter.
+	queryBytes = 4096
+	// replyBytes is room for most replies; longer ones get their own.
+	replyBytes = 4096
+)
 
 // readUDP answers the packets of one socket until it is closed. What the zone knows is
 // answered at once, by this goroutine; what has to be asked elsewhere by another.
 func (s *Server) readUDP(ctx context.Context, conn *net.UDPConn) error {
 	packet, control := make([]byte, queryBytes), make([]byte, controlBytes)
-	out := make([]byte, mdns.MaxMsgSize)
+	out := make([]byte, replyBytes)
 	for {
 		n, told, _, client, err := conn.ReadMsgUDPAddrPort(packet, control)
 		switch {
@@ -35,7 +39,7 @@ func (s *Server) readUDP(ctx context.Context, conn *net.UDPConn) error {
 		case answered:
 			s.sendUDP(conn, x, out, origin)
 		case elsewhere:
-			s.later(ctx, x, func() { s.sendUDP(conn, x, make([]byte, mdns.MaxMsgSize), slices.Clone(origin)) })
+			s.later(ctx, x, func() { s.sendUDP(conn, x, make([]byte, replyBytes), slices.Clone(origin)) })
 		}
 	}
 }
