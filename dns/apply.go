@@ -63,7 +63,7 @@ func (z *Zone) stamp(events []cluster.Event, now time.Time) {
 
 // take takes one event in. If it is to tell, it returns the records that the objects
 // concerned had before and have now.
-func (z *Zone) take(e cluster.Event, tell bool) (before, after []record) {
+func (z *Zone) take(e cluster.Event, tell bool) (before, after records) {
 	id := e.Object.NamespacedName
 	switch e.Object.Kind {
 	case cluster.Service:
@@ -98,7 +98,7 @@ func (s *service) withObject(obj *corev1.Service) *service {
 
 // takeSlice puts a slice to the Service that its label names, and takes it from the
 // one that it named before.
-func (z *Zone) takeSlice(id types.NamespacedName, obj *discoveryv1.EndpointSlice, tell bool) (before, after []record) {
+func (z *Zone) takeSlice(id types.NamespacedName, obj *discoveryv1.EndpointSlice, tell bool) (before, after records) {
 	owner, had := z.sliceOf[id]
 	var next string
 	if obj != nil && obj.Labels[discoveryv1.LabelServiceName] != "" {
@@ -113,11 +113,11 @@ func (z *Zone) takeSlice(id types.NamespacedName, obj *discoveryv1.EndpointSlice
 	}
 	z.sliceOf[id] = next
 	b, a := z.replace(next, tell, func(s *service) *service { return s.withSlice(id.Name, newSlice(obj)) })
-	return append(before, b...), append(after, a...)
+	return before.addAll(b), after.addAll(a)
 }
 
 // replace puts another value in the place of a Service's, with what is indexed by it.
-func (z *Zone) replace(key string, tell bool, change func(*service) *service) (before, after []record) {
+func (z *Zone) replace(key string, tell bool, change func(*service) *service) (before, after records) {
 	old := z.services[key]
 	if old == nil {
 		name, namespace := last(key)
@@ -209,25 +209,25 @@ func (z *Zone) keep(namespace string, sp space) {
 }
 
 // takePod takes a Pod's addresses. One that terminates has its names to the end.
-func (z *Zone) takePod(id types.NamespacedName, obj *corev1.Pod) (before, after []record) {
+func (z *Zone) takePod(id types.NamespacedName, obj *corev1.Pod) (before, after records) {
 	was, is := z.podAddrs[id], podAddrs(obj)
 	_, had := z.podAddrs[id]
 	has := obj != nil
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for _, addr := range was {
-		before = append(before, z.podRecord(id.Namespace, addr)...)
+		before = before.addAll(z.podRecord(id.Namespace, addr))
 		if key := (podAddr{id.Namespace, addr}); z.pods[key] > 1 {
 			z.pods[key]--
 		} else {
 			delete(z.pods, key)
 		}
-		after = append(after, z.podRecord(id.Namespace, addr)...)
+		after = after.addAll(z.podRecord(id.Namespace, addr))
 	}
 	for _, addr := range is {
-		before = append(before, z.podRecord(id.Namespace, addr)...)
+		before = before.addAll(z.podRecord(id.Namespace, addr))
 		z.pods[podAddr{id.Namespace, addr}]++
-		after = append(after, z.podRecord(id.Namespace, addr)...)
+		after = after.addAll(z.podRecord(id.Namespace, addr))
 	}
 	if has {
 		z.podAddrs[id] = is

@@ -103,6 +103,23 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// BenchmarkFill tells what it takes to begin, with and without telling the records.
+func BenchmarkFill(b *testing.B) {
+	events := large(10_000, 10)
+	b.Run("Load", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			newZone().Load(events, noon)
+		}
+	})
+	b.Run("Apply", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			newZone().Apply(events, noon)
+		}
+	})
+}
+
 // BenchmarkApply tells what one changed EndpointSlice costs, with what is told of it.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{10, 1000} {

@@ -23,16 +23,30 @@ type record struct {
 	port, weight  uint16
 }
 
+// records is a set of them.
+type records map[record]struct{}
+
+func (rs records) add(r record) { rs[r] = struct{}{} }
+
+// addAll adds another set, and returns the sum of both.
+func (rs records) addAll(more records) records {
+	if len(rs) == 0 {
+		return more
+	}
+	maps.Copy(rs, more)
+	return rs
+}
+
 // recordsOf are all records of a Service.
-func (z *Zone) recordsOf(s *service) []record {
+func (z *Zone) recordsOf(s *service) records {
 	if !s.exists || s.external && s.alias == "" {
 		return nil
 	}
 	base := s.name + "." + s.namespace + ".svc"
 	if s.alias != "" {
-		return []record{{owner: base, rtype: mdns.TypeCNAME, target: mdns.Fqdn(s.alias)}}
+		return records{{owner: base, rtype: mdns.TypeCNAME, target: mdns.Fqdn(s.alias)}: {}}
 	}
-	var out set[record]
+	out := make(records, 4*s.total()+4) // with one port, about
 	for _, at := range s.spots() {
 		owner := at.below() + base
 		if at.place == atService {
@@ -45,13 +59,13 @@ func (z *Zone) recordsOf(s *service) []record {
 			out.add(record{owner: owner, rtype: mdns.TypeSRV, target: under(t.label, base), port: t.number, weight: weight})
 		}
 	}
-	z.virtualRecords(s, base, &out)
-	s.endpointRecords(base, &out)
-	return out.values()
+	z.virtualRecords(s, base, out)
+	s.endpointRecords(base, out)
+	return out
 }
 
 // virtualRecords adds the names of ClusterIPs, and those that a server has by its Service.
-func (z *Zone) virtualRecords(s *service, base string, out *set[record]) {
+func (z *Zone) virtualRecords(s *service, base string, out records) {
 	for _, vip := range s.vips {
 		out.add(record{rtype: mdns.TypePTR, addr: vip, target: base})
 		if len(z.server) == 0 && s.is(defaultServer) {
@@ -61,7 +75,7 @@ func (z *Zone) virtualRecords(s *service, base string, out *set[record]) {
 }
 
 // endpointRecords adds those at the names of endpoints. A label may stand for several.
-func (s *service) endpointRecords(base string, out *set[record]) {
+func (s *service) endpointRecords(base string, out records) {
 	at, ports := spot{place: atEndpoint}, map[string]int{}
 	for e := range s.endpoints {
 		ports[e.label()] += at.count(e.in.ports)
@@ -124,11 +138,11 @@ func (s *service) spots() []spot {
 }
 
 // podRecord is that of a Pod's address, or nothing if there is no such Pod.
-func (z *Zone) podRecord(namespace string, addr netip.Addr) []record {
+func (z *Zone) podRecord(namespace string, addr netip.Addr) records {
 	if z.pods[podAddr{namespace, addr}] == 0 {
 		return nil
 	}
-	return []record{{owner: podLabel(addr) + "." + namespace + ".pod", rtype: rtype(addr), addr: addr}}
+	return records{{owner: podLabel(addr) + "." + namespace + ".pod", rtype: rtype(addr), addr: addr}: {}}
 }
 
 // text writes a record as a zone file has it.
@@ -146,25 +160,16 @@ func (z *Zone) text(r record) string {
 }
 
 // difference returns the Change from one set of records to another, or nil.
-func (z *Zone) difference(ref cluster.Ref, before, after []record) *Change {
-	was, is := index(before), index(after)
-	c := Change{Object: ref, Added: z.without(is, was), Removed: z.without(was, is)}
+func (z *Zone) difference(ref cluster.Ref, before, after records) *Change {
+	c := Change{Object: ref, Added: z.without(after, before), Removed: z.without(before, after)}
 	if len(c.Added)+len(c.Removed) == 0 {
 		return nil
 	}
 	return &c
 }
 
-func index(rs []record) map[record]struct{} {
-	m := make(map[record]struct{}, len(rs))
-	for _, r := range rs {
-		m[r] = struct{}{}
-	}
-	return m
-}
-
 // without are the texts of the records of a that are not in b, sorted.
-func (z *Zone) without(a, b map[record]struct{}) []string {
+func (z *Zone) without(a, b records) []string {
 	var out []string
 	for r := range a {
 		if _, ok := b[r]; !ok {
@@ -189,12 +194,12 @@ func (z *Zone) Records() []string {
 		out = append(out, z.text(record{owner: "ns.dns", rtype: rtype(addr), addr: addr}))
 	}
 	for _, s := range z.services {
-		for _, r := range z.recordsOf(s) {
+		for r := range z.recordsOf(s) {
 			out = append(out, z.text(r))
 		}
 	}
 	for p := range z.pods {
-		for _, r := range z.podRecord(p.namespace, p.addr) {
+		for r := range z.podRecord(p.namespace, p.addr) {
 			out = append(out, z.text(r))
 		}
 	}
