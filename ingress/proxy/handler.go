@@ -191,6 +191,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	change, _ := pr.In.Context().Value(changeKey{}).(changed)
 	pr.Out.URL = change.url()
 	pr.Out.Host = pr.In.Host
+	// A client of HTTP/2 may send one beside the name that it was routed by.
+	pr.Out.Header.Del("Host")
 	// The map that net/http fills once the body has ended.
 	pr.Out.Trailer = pr.In.Trailer
 	x.forward(pr.In.Header, pr.Out.Header, pr.In.Host, isTrusted(p.opts.Trusted, x.peer))

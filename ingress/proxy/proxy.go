@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,9 +151,15 @@ func (p *Proxy) finish(x *exchange, r *http.Request) {
 }
 
 // serverLog passes what net/http complains of on to the log. Most of it is what
-// clients do: it is told only when asked for.
+// clients do: it is told only when asked for. A panic is a fault of ours.
 func (p *Proxy) serverLog() *log.Logger {
-	return log.New(lines(func(text string) { p.opts.Log.Debug("http", "err", text) }), "", 0)
+	return log.New(lines(func(text string) {
+		if strings.Contains(text, "panic") {
+			p.opts.Log.Error("http", "err", text)
+			return
+		}
+		p.opts.Log.Debug("http", "err", text)
+	}), "", 0)
 }
 
 // lines is an io.Writer that passes lines on.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -97,10 +98,7 @@ func (p *Proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 			t.series.failed.Inc()
 			return nil, err
 		}
-		t.series.connect.Inc()
-		t.down.Store(time.Now().Add(skipped).UnixNano())
-		x.wish.tried = append(x.wish.tried, t)
-		p.opts.Log.Warn("endpoint not reached", "service", x.service(), "endpoint", t.at, "err", refused.err)
+		p.unreached(x, t, refused)
 		if !isIdempotent(req.Method) || len(x.wish.tried) >= len(x.set.targets) || len(x.wish.tried) > mostTries-1 {
 			return nil, err
 		}
@@ -108,6 +106,22 @@ func (p *Proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 		p.metrics.retries.WithLabelValues(x.service()).Inc()
 	}
 }
+
+// unreached notes that an endpoint could not be reached. It is said once while it
+// lasts.
+func (p *Proxy) unreached(x *exchange, t *target, fault *connectError) {
+	now := time.Now()
+	t.series.connect.Inc()
+	x.wish.tried = append(x.wish.tried, t)
+	level := slog.LevelWarn
+	if before := t.down.Swap(now.Add(skipped).UnixNano()); now.UnixNano()-before < int64(silentFor) {
+		level = slog.LevelDebug
+	}
+	p.opts.Log.Log(context.Background(), level, "endpoint not reached", "service", x.service(), "endpoint", t.at, "err", fault.err)
+}
+
+// silentFor is how long an endpoint must have been well for a new fault to be told.
+const silentFor = 30 * time.Second
 
 // mostTries bounds how many endpoints are tried for a request.
 const mostTries = 3

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -40,37 +41,48 @@ func TestUpgrade(t *testing.T) {
 	l := newLab(t, Options{})
 	l.serve("web", []string{endpoint(t, echo)})
 	l.apply([]ingress.Route{route("", "web")})
-	for _, connection := range []string{"Upgrade", "upgrade", "keep-alive, Upgrade", "keep-alive, upgrade, X-Drop"} {
-		for _, protocol := range []string{"websocket", "WebSocket", "toy/1"} {
-			c, err := net.Dial("tcp", l.addr(80))
-			if err != nil {
-				t.Fatal(err)
+	for _, dial := range map[string]func() (net.Conn, error){
+		"plain": func() (net.Conn, error) { return net.Dial("tcp", l.addr(80)) },
+		"TLS":   func() (net.Conn, error) { return tls.Dial("tcp", l.addr(443), &tls.Config{InsecureSkipVerify: true}) },
+	} {
+		for _, connection := range []string{"Upgrade", "upgrade", "keep-alive, Upgrade", "keep-alive, upgrade, X-Drop"} {
+			for _, protocol := range []string{"websocket", "WebSocket", "toy/1"} {
+				c, err := dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				handshake(t, c, connection, protocol)
 			}
-			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-			// The first bytes come with the request: none may be lost, and none be taken for another request.
-			fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a.example\r\nCONNECTION: %s\r\nUpgrade: %s\r\nKeep-Alive: 5\r\nX-Drop: x\r\n\r\nearly\n\x00", connection, protocol)
-			r := bufio.NewReader(c)
-			resp, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatalf("%s, %s: %v", connection, protocol, err)
-			}
-			if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != protocol || !strings.EqualFold(resp.Header.Get("Connection"), "upgrade") {
-				t.Errorf("%s, %s: %d %v", connection, protocol, resp.StatusCode, resp.Header)
-			}
-			dropped := `"x"`
-			if strings.Contains(connection, "X-Drop") {
-				dropped = `""`
-			}
-			if resp.Header.Get("X-Keep-Alive") != `""` || resp.Header.Get("X-Drop") != dropped {
-				t.Errorf("%s: hop-by-hop headers at the endpoint: %v", connection, resp.Header)
-			}
-			_, _ = io.WriteString(c, " and late")
-			_ = c.(*net.TCPConn).CloseWrite()
-			if text, err := io.ReadAll(r); err != nil || string(text) != "early\n\x00 and latebye" {
-				t.Errorf("%s, %s: %q, %v", connection, protocol, text, err)
-			}
-			c.Close()
 		}
+	}
+}
+
+// handshake upgrades a connection, and sends bytes with the request and after it.
+func handshake(t *testing.T, c net.Conn, connection, protocol string) {
+	t.Helper()
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	// The first bytes come with the request: none may be lost, and none be taken for another request.
+	fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a.example\r\nCONNECTION: %s\r\nUpgrade: %s\r\nKeep-Alive: 5\r\nX-Drop: x\r\n\r\nearly\n\x00", connection, protocol)
+	r := bufio.NewReader(c)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatalf("%s, %s: %v", connection, protocol, err)
+	}
+	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != protocol || !strings.EqualFold(resp.Header.Get("Connection"), "upgrade") {
+		t.Errorf("%s, %s: %d %v", connection, protocol, resp.StatusCode, resp.Header)
+	}
+	dropped := `"x"`
+	if strings.Contains(connection, "X-Drop") {
+		dropped = `""`
+	}
+	if resp.Header.Get("X-Keep-Alive") != `""` || resp.Header.Get("X-Drop") != dropped {
+		t.Errorf("%s: hop-by-hop headers at the endpoint: %v", connection, resp.Header)
+	}
+	_, _ = io.WriteString(c, " and late")
+	_ = c.(interface{ CloseWrite() error }).CloseWrite()
+	if text, err := io.ReadAll(r); err != nil || string(text) != "early\n\x00 and latebye" {
+		t.Errorf("%s, %s: %q, %v", connection, protocol, text, err)
 	}
 }
 
