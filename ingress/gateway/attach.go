@@ -106,9 +106,7 @@ func parentKey(object *gatewayv1.HTTPRoute, ref *gatewayv1.ParentReference) type
 // condition Accepted. The reason is that of the last sieve which let none through.
 func (w *world) attachTo(g *gateway, ref *gatewayv1.ParentReference, r *route, attached map[*listener]bool) verdict {
 	const kind = gatewayv1.RouteConditionAccepted
-	named := slices.DeleteFunc(slices.Clone(g.listeners), func(l *listener) bool {
-		return ref.SectionName != nil && *ref.SectionName != "" && *ref.SectionName != l.spec.Name || ref.Port != nil && *ref.Port != l.spec.Port
-	})
+	named := slices.DeleteFunc(slices.Clone(g.listeners), func(l *listener) bool { return !l.meant(ref) })
 	if len(named) == 0 {
 		return no(kind, gatewayv1.RouteReasonNoMatchingParent, "the Gateway has no listener of that sectionName and port")
 	}
@@ -136,6 +134,14 @@ func (w *world) attachTo(g *gateway, ref *gatewayv1.ParentReference, r *route, a
 		return *r.invalid()
 	}
 	return yes(kind, gatewayv1.RouteReasonAccepted, "the route is accepted")
+}
+
+// meant says whether a parentRef chooses the listener, by its name, its port, or both.
+func (l *listener) meant(ref *gatewayv1.ParentReference) bool {
+	if ref.SectionName != nil && *ref.SectionName != "" && *ref.SectionName != l.spec.Name {
+		return false
+	}
+	return ref.Port == nil || *ref.Port == l.spec.Port
 }
 
 // intersect returns the hosts that both a listener and a route stand for, of each pair

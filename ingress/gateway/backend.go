@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func (r *ruleReader) backend(ref *gatewayv1.BackendObjectReference) ingress.Back
 // follow says what is wrong with a reference; nothing when it leads to a port.
 func (r *ruleReader) follow(ref *gatewayv1.BackendObjectReference, b ingress.Backend) (gatewayv1.RouteConditionReason, string) {
 	object := r.route.object
-	if ref.Group != nil && *ref.Group != "" || ref.Kind != nil && *ref.Kind != "Service" {
+	if text(ref.Group) != "" || ref.Kind != nil && *ref.Kind != "Service" {
 		return gatewayv1.RouteReasonInvalidKind, fmt.Sprintf("backend %s is no Service: nothing else is served", b.Service)
 	}
 	to := cluster.Ref{Kind: cluster.Service, NamespacedName: b.Service}
@@ -65,7 +66,7 @@ func (r *ruleReader) follow(ref *gatewayv1.BackendObjectReference, b ingress.Bac
 		return gatewayv1.RouteReasonUnsupportedValue, fmt.Sprintf("%s is of type ExternalName, which HTTPRoutes may not use", to)
 	}
 	i := slices.IndexFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-		return p.Port == int32(b.Port) && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP)
+		return p.Port == int32(b.Port) && cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
 	})
 	if i < 0 {
 		return gatewayv1.RouteReasonBackendNotFound, fmt.Sprintf("%s has no TCP port %d", to, b.Port)

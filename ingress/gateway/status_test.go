@@ -68,12 +68,10 @@ func TestOtherControllers(t *testing.T) {
 	route := in.Objects.HTTPRoutes[0].DeepCopy()
 	foreign := metav1.Condition{Type: "Accepted", Status: metav1.ConditionTrue, LastTransitionTime: at(3 * time.Minute)}
 	extra := metav1.Condition{Type: "example.com/Seen", Status: metav1.ConditionTrue, LastTransitionTime: at(4 * time.Minute)}
-	for _, p := range []gatewayv1.RouteParentStatus{
+	route.Status.Parents = []gatewayv1.RouteParentStatus{
 		{ParentRef: gatewayv1.ParentReference{Name: "mesh"}, ControllerName: "other.example/x", Conditions: []metav1.Condition{foreign}},
 		{ParentRef: gatewayv1.ParentReference{Name: "removed"}, ControllerName: ControllerName},
 		{ParentRef: route.Spec.ParentRefs[0], ControllerName: ControllerName, Conditions: []metav1.Condition{extra}},
-	} {
-		route.Status.Parents = append(route.Status.Parents, p)
 	}
 	in.Objects.HTTPRoutes = []*gatewayv1.HTTPRoute{route}
 	want := "mesh by other.example/x: Accepted=True@3 generation 0\n" +
