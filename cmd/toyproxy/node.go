@@ -101,7 +101,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.load(cmd.Context())
+	in, err := s.loadServed(cmd.Context(), sc.stateDir)
 	if err != nil {
 		return nil, err
 	}

@@ -175,5 +175,8 @@ func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+	if strings.HasSuffix(noun, "s") { // Ingress, address
+		noun += "e"
+	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -72,7 +72,7 @@ func (f *followed) inherit() {
 func (f *followed) Load(ctx context.Context) (agent.Input, error) {
 	f.inherit()
 	f.source.options.Earlier = serviceByName(f.kept.Services)
-	in, err := f.source.load(ctx)
+	in, err := f.source.loadServed(ctx, f.sc.stateDir)
 	if err != nil {
 		return in, err
 	}

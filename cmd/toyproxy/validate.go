@@ -41,7 +41,7 @@ func validateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in, err := s.load(cmd.Context())
+			in, err := s.loadServed(cmd.Context(), "")
 			if err != nil {
 				return err
 			}
