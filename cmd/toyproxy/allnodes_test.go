@@ -19,6 +19,7 @@ import (
 // scripts the one that is about packets.
 func TestAllNodes(t *testing.T) {
 	requireRoot(t)
+	t.Parallel() // with the scripts, which wait most of the time
 	for _, backend := range []backendName{backendIPTables, backendNftables, backendIPVS} {
 		t.Run(string(backend), func(t *testing.T) {
 			guest := os.Getenv("VMRUN_GUEST") != ""
