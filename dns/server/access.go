@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/toyproxy/toyproxy/cluster"
 )
 
@@ -48,20 +50,10 @@ func (a *access) follow(events []cluster.Event) {
 			continue
 		}
 		changed = true
-		delete(a.nodes, e.Object.Name)
-		if _, node := nodeOf(e); node != nil {
-			var of []netip.Prefix
-			for _, at := range node.Status.Addresses {
-				if addr, err := netip.ParseAddr(at.Address); err == nil {
-					of = append(of, netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()))
-				}
-			}
-			for _, cidr := range node.Spec.PodCIDRs {
-				if r, err := netip.ParsePrefix(cidr); err == nil {
-					of = append(of, r)
-				}
-			}
-			a.nodes[e.Object.Name] = of
+		if node, ok := e.New.(*corev1.Node); ok {
+			a.nodes[e.Object.Name] = rangesOf(node)
+		} else {
+			delete(a.nodes, e.Object.Name)
 		}
 	}
 	if !changed {
@@ -72,6 +64,23 @@ func (a *access) follow(events []cluster.Event) {
 		all = append(all, a.nodes[name]...)
 	}
 	a.permits.Store(&all)
+}
+
+// rangesOf are the addresses of a Node and of its Pods. What is no address (a host
+// name, say) is left out.
+func rangesOf(node *corev1.Node) []netip.Prefix {
+	var out []netip.Prefix
+	for _, at := range node.Status.Addresses {
+		if addr, err := netip.ParseAddr(at.Address); err == nil {
+			out = append(out, netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()))
+		}
+	}
+	for _, cidr := range node.Spec.PodCIDRs {
+		if r, err := netip.ParsePrefix(cidr); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // ownAddresses are those of this machine, or Pod.

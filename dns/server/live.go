@@ -2,10 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/dns"
@@ -75,13 +74,23 @@ func (l *live) tell(message string) {
 // keep takes in changes when nobody asks, for the history and lest they pile up.
 func (l *live) keep(ctx context.Context) {
 	for l.config.Source.Wait(ctx) == nil || ctx.Err() == nil {
-		l.catch()
+		l.safely()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
 	}
+}
+
+// safely is catch, whose faults end nothing here either.
+func (l *live) safely() {
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			l.config.Tell(fmt.Sprintf("a change showed a fault of this program, which went on: %v", trouble))
+		}
+	}()
+	l.catch()
 }
 
 func (l *live) close() error {
@@ -108,11 +117,4 @@ func entries(events []cluster.Event, changes []dns.Change, now time.Time) []dns.
 		out[i] = dns.Entry{Time: now, Event: what[c.Object], Object: c.Object.String(), Added: c.Added, Removed: c.Removed}
 	}
 	return out
-}
-
-// nodeOf is the Node before or after an event.
-func nodeOf(e cluster.Event) (old, now *corev1.Node) {
-	old, _ = e.Old.(*corev1.Node)
-	now, _ = e.New.(*corev1.Node)
-	return old, now
 }

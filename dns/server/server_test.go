@@ -14,6 +14,8 @@ import (
 	mdns "github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/toyproxy/toyproxy/cluster"
 )
 
 // TestNextQuerySees: an object that changed before a query has changed its answer
@@ -194,6 +196,33 @@ func TestAccess(t *testing.T) {
 	l.live.catch()
 	check("with another address", "192.0.2.12:1", "NOERROR")
 	check("with another address", "192.0.2.11:1", "REFUSED")
+}
+
+// faulty is a source that shows a fault of the program.
+type faulty struct{ listed }
+
+func (f *faulty) Catch() ([]cluster.Event, error) { panic("a fault") }
+
+// TestFault: a fault of the program costs the query that shows it a SERVFAIL, is told,
+// and ends nothing.
+func TestFault(t *testing.T) {
+	loopback(t)
+	l := start(t, t.TempDir(), nil)
+	eventually(t, "ready", l.Ready)
+	source := l.live.config.Source
+	l.live.mu.Lock()
+	l.live.config.Source = &faulty{}
+	l.live.mu.Unlock()
+	for _, network := range []string{"udp", "tcp"} {
+		expect(t, network, ask(t, network, l.at, query("web.default.svc.cluster.local", mdns.TypeA)), "SERVFAIL")
+	}
+	if !strings.Contains(l.told.String(), "a fault") {
+		t.Errorf("told: %q", l.told.String())
+	}
+	l.live.mu.Lock()
+	l.live.config.Source = source
+	l.live.mu.Unlock()
+	expect(t, "afterwards", ask(t, "udp", l.at, query("web.default.svc.cluster.local", mdns.TypeA)), "NXDOMAIN")
 }
 
 // TestVersion: the server says who it is, in class CH only.
