@@ -93,7 +93,8 @@ func newSuite(t *testing.T, a *api, logs string) *suite.ConformanceTestSuite {
 	return s
 }
 
-// timeouts are short, as there is no cluster to wait for.
+// timeouts are long enough for a machine that is busy with other tests; polls are short, as
+// there is no cluster to wait for.
 func timeouts() config.TimeoutConfig {
 	out := config.DefaultTimeoutConfig()
 	out.TestIsolation = 0
@@ -104,7 +105,7 @@ func timeouts() config.TimeoutConfig {
 		&out.HTTPRouteMustHaveCondition, &out.RouteMustHaveParents, &out.MaxTimeToConsistency,
 		&out.NamespacesMustBeReady, &out.LatestObservedGenerationSet,
 	} {
-		*d = 3 * time.Second
+		*d = 20 * time.Second
 	}
 	return out
 }
