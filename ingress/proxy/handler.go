@@ -33,6 +33,10 @@ func (p *Proxy) answer(w *recorder, r *http.Request, x *exchange) {
 		w.refuse(http.StatusMethodNotAllowed, "this is no forward proxy")
 		return
 	}
+	if isLoop(r.Header) {
+		w.refuse(http.StatusLoopDetected, "the request came back too often: a service leads to this ingress")
+		return
+	}
 	path, err := ingress.ParsePath(rawPath(r))
 	if err != nil {
 		w.refuse(http.StatusBadRequest, "the path of the URL is malformed or ambiguous")
@@ -197,6 +201,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	pr.Out.Trailer = pr.In.Trailer
 	x.forward(pr.In.Header, pr.Out.Header, pr.In.Host, isTrusted(p.opts.Trusted, x.peer))
 	change.rewrite(pr.Out)
+	notePass(pr.In.Header, pr.Out.Header)
 }
 
 // fail answers for an endpoint that did not.

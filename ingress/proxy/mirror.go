@@ -75,6 +75,7 @@ func (p *Proxy) sendCopy(r *http.Request, x *exchange, b ingress.Backend, change
 		out.Body = nil
 	}
 	change.rewrite(out)
+	notePass(r.Header, out.Header)
 	copied := &exchange{world: x.world, conn: x.conn, found: x.found, share: &ingress.Share{Backend: b}, pool: to,
 		set: to.now.Load(), wish: wish{client: x.client}}
 	go func() {

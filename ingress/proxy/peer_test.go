@@ -30,12 +30,14 @@ func TestTrustedPeers(t *testing.T) {
 	ours := map[string][]string{
 		"Host": {"a.example"}, "X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"a.example"},
 		"X-Forwarded-Port": {"80"}, "X-Real-Ip": {"127.0.0.1"}, "Forwarded": {`for=127.0.0.1;host="a.example";proto=http`},
+		"Cdn-Loop": {"toyproxy"},
 	}
 	believed := map[string][]string{
 		"Host": {"a.example"}, "X-Forwarded-For": {"203.0.113.1, 198.51.100.2, 127.0.0.1"}, "X-Forwarded-Proto": {"https"},
 		"X-Forwarded-Host": {"forged.example"}, "X-Forwarded-Port": {"1"}, "X-Real-Ip": {"198.51.100.2"},
 		"Forwarded": {`for=203.0.113.1, for=127.0.0.1;host="a.example";proto=http`}, "X-Forwarded-Prefix": {"/x"},
 		"X_forwarded_for": {"203.0.113.9"}, "X-Forwarded_proto": {"https"}, "X-Scheme": {"https"},
+		"Cdn-Loop": {"toyproxy"},
 	}
 	for _, tt := range []struct {
 		name    string
