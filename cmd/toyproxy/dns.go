@@ -102,7 +102,6 @@ func (o *dnsOptions) run(cmd *cobra.Command) error {
 	if err := enterNamespace(o.nf.netns.value); err != nil {
 		return err
 	}
-	debug.SetGCPercent(thrift)
 	log := newLogger(cmd.ErrOrStderr())
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
@@ -153,12 +152,18 @@ func (o *dnsOptions) config(cmd *cobra.Command, sc scope, log *slog.Logger) serv
 		Listen: o.listen, Domain: domain, Zone: dns.New(dns.Options{Domain: domain, TTL: o.ttl}),
 		Allow: append(o.allow.ranges, o.src.clusterCIDRs.set...), AllowAll: o.allow.all, UDPBytes: o.udpBytes,
 		Metrics: server.NewMetrics(o.listen, domain), Log: o.log.level, LogTo: cmd.OutOrStdout(), Lameduck: o.lameduck,
-		Version: versionString(), Tell: func(message string) { log.Warn("trouble", "what", message) },
+		Version: versionString(), Tell: func(message string) { log.Warn("trouble", "what", message) }, Loaded: restAfterLoad,
 	}
 	if len(o.src.files) == 0 {
 		cfg.History = filepath.Join(sc.stateDir, dns.HistoryFile)
 	}
 	return cfg
+}
+
+// restAfterLoad gives back the memory that reading everything took.
+func restAfterLoad() {
+	debug.SetGCPercent(thrift)
+	debug.FreeOSMemory()
 }
 
 // objects is the source of the zone.

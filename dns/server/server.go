@@ -54,6 +54,8 @@ type Config struct {
 	LogTo io.Writer
 	// Tell is told what goes wrong, in words.
 	Tell func(message string)
+	// Loaded is called once, when the zone is known. May be nil.
+	Loaded func()
 	// Lameduck is how long queries are still answered after the context has ended.
 	Lameduck time.Duration
 	// Version is what version.bind says.
@@ -122,6 +124,9 @@ func (s *Server) Ready() bool { return s.state.Load() == serving }
 func (s *Server) Run(ctx context.Context) error {
 	s.live.catch()
 	s.state.Store(serving)
+	if s.config.Loaded != nil {
+		s.config.Loaded()
+	}
 	// What is under way when the context ends is finished.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
