@@ -2,6 +2,7 @@ package podnet
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -35,7 +36,8 @@ func (c *creation) add(r Request) error {
 	b := &podBuilder{node: c.node, facts: c.facts, pod: pod, request: r}
 	if recorded && (r.Renew || !c.node.Fits(had)) {
 		b.steps = c.node.deleteSteps(had, pod, c.facts)
-		b.pod = podFacts{files: pod.files}
+		b.pod = podFacts{files: maps.Clone(pod.files)}
+		maps.DeleteFunc(b.pod.files, func(_, text string) bool { return strings.HasPrefix(text, fileMark) }) // ours go too
 		b.forgotten = had.HostLink
 		recorded = false
 	}
