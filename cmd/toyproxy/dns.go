@@ -37,6 +37,17 @@ Ended by TERM or INT it answers for a moment (--lameduck) before it goes.`
 // runs toyproxy.
 const stateDirVariable = "TOYPROXY_STATE_DIR"
 
+// stateDirInPod is the node's state directory where this is a server in one of its
+// Pods, else empty. There its process has a name of its own: who ends toyproxy by name
+// means none that a Pod lives by.
+func stateDirInPod(server string) string {
+	dir := os.Getenv(stateDirVariable)
+	if dir != "" {
+		_ = os.WriteFile("/proc/self/comm", []byte("toyproxy-"+server), 0) // a name for people
+	}
+	return dir
+}
+
 // dnsOptions are what dns is asked for.
 type dnsOptions struct {
 	src     sourceFlags
@@ -96,7 +107,7 @@ func (o *dnsOptions) run(cmd *cobra.Command) error {
 		return exit(exitUsage, err)
 	}
 	if o.nf.stateDir == "" {
-		o.nf.stateDir = os.Getenv(stateDirVariable)
+		o.nf.stateDir = stateDirInPod("dns")
 	}
 	sc := o.nf.scope()
 	if err := enterNamespace(o.nf.netns.value); err != nil {
