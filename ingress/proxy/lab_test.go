@@ -52,8 +52,10 @@ func newLab(t *testing.T, opts Options) *lab {
 	}
 	l.proxy = p
 	t.Cleanup(func() {
-		p.opts.DrainTimeout = 10 * time.Millisecond
-		p.drain()
+		const soon = 10 * time.Millisecond
+		p.ports.drain(soon)
+		p.upgrades.drain(soon)
+		p.transports.closeIdle()
 	})
 	return l
 }
