@@ -53,8 +53,10 @@ func main() {
 	if os.Args[0] == pods.StandInName {
 		args = append([]string{pods.StandInName}, args...)
 	}
-	if os.Getenv(pods.StateDirVariable) != "" { // started through a link that has another name
-		_ = os.WriteFile("/proc/self/comm", []byte(pods.ProgramName), 0)
+	if os.Getenv(pods.StateDirVariable) != "" && len(args) > 0 {
+		// In a Pod it was started through a link of another name. Whoever ends toyproxy
+		// by name is not to meet it.
+		_ = os.WriteFile("/proc/self/comm", []byte(pods.ProgramName+"-"+args[0]), 0)
 	}
 	os.Exit(run(args))
 }
