@@ -62,6 +62,9 @@ func (x *exchange) settle() {
 	x.bodyDue.Store(0)
 	if err != io.EOF {
 		x.cut()
+		// Now: the end that the guard gives makes net/http watch for a client that leaves.
+		// If that began after the handler, it would be in the way of the next request.
+		_ = b.ReadCloser.Close()
 		return
 	}
 	b.ended.Store(true)
