@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +155,7 @@ func (f *ingressFlags) complete(log *slog.Logger, stdout io.Writer) error {
 		return exit(exitUsage, errors.New("-f -: what is read once cannot be followed: give a file or a directory"))
 	}
 	if f.nf.stateDir == "" {
-		f.nf.stateDir = stateDirInPod("ingress")
+		f.nf.stateDir = os.Getenv(stateDirVariable)
 	}
 	f.opts.MaxHeaderBytes, f.opts.MaxBody = int(f.maxHeader), int64(f.maxBody)
 	f.opts.Log, f.opts.Listen = log, f.listen
