@@ -163,6 +163,19 @@ func (c *change) cut() {
 	for k := range c.counts {
 		c.cutSet(setKind(k))
 	}
+	c.cutPlaces()
+	for id := range c.servers {
+		if v, held := m.have.servers[id]; held {
+			c.have.servers[id] = v
+		}
+	}
+	c.cutLeaving()
+}
+
+// cutPlaces cuts out the routes to the addresses that are touched, and the virtual
+// servers that others have there.
+func (c *change) cutPlaces() {
+	m := c.memory
 	for _, k := range []setKind{addresses, ports, arrivals, marks} {
 		for e := range c.counts[k] {
 			if r, held := m.have.routes[e.addr]; held && k == addresses {
@@ -176,12 +189,11 @@ func (c *change) cut() {
 			}
 		}
 	}
-	for id := range c.servers {
-		if v, held := m.have.servers[id]; held {
-			c.have.servers[id] = v
-		}
-	}
-	// What drains is looked after, too, whatever the delta is about.
+}
+
+// cutLeaving cuts out what drains: it is looked after, whatever the delta is about.
+func (c *change) cutLeaving() {
+	m := c.memory
 	for _, id := range slices.SortedFunc(maps.Keys(m.leaving), serverID.compare) {
 		if c.servers[id] {
 			continue
