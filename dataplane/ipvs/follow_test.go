@@ -157,6 +157,11 @@ func (m *model) change(t *rapid.T, f *follower, d dataplane.Delta, table datapla
 	if f.memory == nil {
 		t.Fatal("a change is not remembered")
 	}
+	for id, v := range f.memory[0].servers {
+		if held := f.memory[0].have.servers[id]; held != nil && held != v && v.is(*held) {
+			t.Errorf("%s is as it is wanted, and is in memory twice", v.object())
+		}
+	}
 	if diff := cmp.Diff(m.text(), (&model{observed: f.memory[0].have}).text()); diff != "" {
 		t.Errorf("kernel and memory (-kernel +memory):\n%s", diff)
 	}
