@@ -24,6 +24,10 @@ const ProgramName = "toyproxy"
 // their status, where others see none of it.
 const StateDirVariable = "TOYPROXY_STATE_DIR"
 
+// DomainVariable names there the zone of cluster DNS: what the Pods of the node search
+// is what a server in one of them answers for.
+const DomainVariable = "TOYPROXY_CLUSTER_DOMAIN"
+
 func runsToyproxy(c *corev1.Container) bool { return len(c.Command) > 0 && c.Command[0] == ProgramName }
 
 // lookUp finds the program of a container: by the PATH of the container, not of

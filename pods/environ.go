@@ -38,6 +38,9 @@ func containerEnv(p *corev1.Pod, c *corev1.Container, objs objects, path string)
 	e.set("HOME", "/root")
 	if runsToyproxy(c) {
 		e.set(StateDirVariable, objs.stateDir)
+		if objs.domain != "" {
+			e.set(DomainVariable, objs.domain)
+		}
 	}
 	for _, from := range c.EnvFrom {
 		if err := e.take(from, objs); err != nil {

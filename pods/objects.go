@@ -19,9 +19,11 @@ import (
 // namespace, as they are kept in the state directory now.
 type objects struct {
 	stateDir, namespace string
+	// domain is the zone of cluster DNS; empty when it is not known.
+	domain string
 }
 
-func (w *world) objects() objects { return objects{w.stateDir, w.pod.Namespace} }
+func (w *world) objects() objects { return objects{w.stateDir, w.pod.Namespace, w.node.Domain} }
 
 // configMap returns the entries of a ConfigMap; false when there is none.
 func (o objects) configMap(name string) (map[string][]byte, bool, error) {

@@ -48,9 +48,14 @@ func TestEnviron(t *testing.T) {
 		{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
 		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Optional: new(true)}}},
 	}}
-	env, err := containerEnv(p, c, objects{t.TempDir(), "default"}, "/bin")
+	env, err := containerEnv(p, c, objects{stateDir: t.TempDir(), namespace: "default"}, "/bin")
 	if got := fmt.Sprint(env); err != nil || got != "[PATH=/bin HOSTNAME=p HOME=/root HOST=b URL=http://a/ IP=10.0.0.2]" {
 		t.Errorf("got %s", got)
+	}
+	c = &corev1.Container{Command: []string{ProgramName, "dns"}}
+	env, err = containerEnv(p, c, objects{stateDir: "/s", namespace: "default", domain: "other.zone"}, "/bin")
+	if got := fmt.Sprint(env[3:]); err != nil || got != "[TOYPROXY_STATE_DIR=/s TOYPROXY_CLUSTER_DOMAIN=other.zone]" {
+		t.Errorf("of toyproxy: %s, %v", got, err)
 	}
 }
 

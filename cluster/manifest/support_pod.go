@@ -80,7 +80,7 @@ func containerSupport() []entry {
 	return []entry{
 		{path: "spec.containers.name", standing: honoured},
 		{path: "spec.containers.image", standing: honoured, note: "names the stand-in server that runs when there is no `command`"},
-		{path: "spec.containers.command", standing: honoured, note: "a program of the host; it sees the host's files, and what it writes outside of volumes is its own and goes with its run. `toyproxy` as the first word is the toyproxy that made the Pod, with the state directory in `TOYPROXY_STATE_DIR`"},
+		{path: "spec.containers.command", standing: honoured, note: "a program of the host; it sees the host's files, and what it writes outside of volumes is its own and goes with its run. `toyproxy` as the first word is the toyproxy that made the Pod, with the state directory in `TOYPROXY_STATE_DIR` and the cluster domain in `TOYPROXY_CLUSTER_DOMAIN`"},
 		{path: "spec.containers.args", standing: honoured},
 		{path: "spec.containers.ports", standing: honoured},
 		{path: "spec.containers.ports.hostPort", standing: later},

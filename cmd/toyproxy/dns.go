@@ -37,6 +37,9 @@ Ended by TERM or INT it answers for a moment (--lameduck) before it goes.`
 // runs toyproxy.
 const stateDirVariable = "TOYPROXY_STATE_DIR"
 
+// domainVariable names there the zone of cluster DNS.
+const domainVariable = "TOYPROXY_CLUSTER_DOMAIN"
+
 // stateDirInPod is the node's state directory where this is a server in one of its
 // Pods, else empty. There its process has a name of its own: who ends toyproxy by name
 // means none that a Pod lives by.
@@ -88,7 +91,7 @@ func (o *dnsOptions) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.Lookup("filename").Usage = "manifest file or directory (recursive) to serve instead of the live objects; repeats"
 	fl.Lookup("state-dir").Usage += ";\nin a Pod that of its node"
-	fl.Var(&o.src.domain, "domain", "another name of --cluster-domain")
+	fl.Var(&o.src.domain, "domain", "another name of --cluster-domain; in a Pod the default is that of its node")
 	fl.StringVar(&o.listen, "listen", ":53", "ADDRESS:PORT of DNS, by UDP and TCP (without ADDRESS: all)")
 	fl.Uint32Var(&o.ttl, "ttl", 5, "seconds for which others may keep an answer")
 	fl.Var(&o.forward, "forward", "who is asked for other names: ADDRESS[:PORT], a file such as /etc/resolv.conf, ZONE=ADDRESS[,ADDRESS]\nfor one zone, or none; repeats (default the node's resolvers)")
@@ -102,12 +105,27 @@ func (o *dnsOptions) register(cmd *cobra.Command) {
 	fl.StringVar(&o.ready, "ready-bind-address", ":8181", "ADDRESS:PORT of /ready (empty: none)")
 }
 
+// domainOfPod takes the zone that the Pods of the node search, unless a flag says one.
+func (o *dnsOptions) domainOfPod(cmd *cobra.Command) error {
+	domain := os.Getenv(domainVariable)
+	if domain == "" || cmd.Flags().Changed("domain") || cmd.Flags().Changed("cluster-domain") {
+		return nil
+	}
+	if err := o.src.domain.Set(domain); err != nil {
+		return fmt.Errorf("environment %s=%q: %w", domainVariable, domain, err)
+	}
+	return nil
+}
+
 func (o *dnsOptions) run(cmd *cobra.Command) error {
 	if err := o.check(); err != nil {
 		return exit(exitUsage, err)
 	}
 	if o.nf.stateDir == "" {
 		o.nf.stateDir = stateDirInPod("dns")
+	}
+	if err := o.domainOfPod(cmd); err != nil {
+		return exit(exitUsage, err)
 	}
 	sc := o.nf.scope()
 	if err := enterNamespace(o.nf.netns.value); err != nil {

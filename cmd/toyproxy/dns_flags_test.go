@@ -107,3 +107,31 @@ func TestManifestSource(t *testing.T) {
 		t.Errorf("twice: %q", got)
 	}
 }
+
+// A server in a Pod answers for the zone that its node's Pods search, unless it is told.
+func TestDomainOfPod(t *testing.T) {
+	for _, c := range []struct{ name, node, flag, want string }{
+		{"elsewhere", "", "", "cluster.local"},
+		{"in a Pod", "other.zone", "", "other.zone"},
+		{"told", "other.zone", "--domain=told.zone", "told.zone"},
+		{"told by the other name", "other.zone", "--cluster-domain=told.zone", "told.zone"},
+		{"no zone", "a_b", "", "error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(domainVariable, c.node)
+			var o dnsOptions
+			cmd := &cobra.Command{}
+			o.register(cmd)
+			if err := cmd.ParseFlags([]string{c.flag}); c.flag != "" && err != nil {
+				t.Fatal(err)
+			}
+			got := "error"
+			if err := o.domainOfPod(cmd); err == nil {
+				got = o.src.domain.value
+			}
+			if got != c.want {
+				t.Errorf("zone %s, want %s", got, c.want)
+			}
+		})
+	}
+}
