@@ -19,7 +19,7 @@ var (
 	objectNamePattern = text{253, nil}
 	controllerPattern = text{253, regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$`)}
 	protocolPattern   = text{255, regexp.MustCompile(`^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?$|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9]+$`)}
-	headerPattern     = text{256, regexp.MustCompile("^[A-Za-z0-9!#$%&'*+\\-.^_\\x60|~]+$")}
+	headerPattern     = text{256, regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+\-.^_\x60|~]+$`)}
 	originPattern     = text{253, regexp.MustCompile(`(^\*$)|(^(http(s)?):\/\/(((\*\.)?([a-zA-Z0-9\-]+\.)*[a-zA-Z0-9-]+|\*)(:([0-9]{1,5}))?)$)`)}
 	addressPattern    = text{253, regexp.MustCompile(`^Hostname|IPAddress|NamedAddress|[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$`)}
 	durationPattern   = text{longestDuration, regexp.MustCompile(`^([0-9]{1,5}(h|m|s|ms)){1,4}$`)}
