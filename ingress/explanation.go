@@ -119,11 +119,10 @@ func (e *Explanation) backends(route *Route, services []*corev1.Service, all []*
 		if route.Object.Kind == cluster.HTTPRoute {
 			e.Status = 500 // as the Gateway API has it
 		}
+	case len(some) == 0 && route.Split[0].Backend.Refused != "":
+		e.Status, e.Answer = 500, "the backend is refused: "+e.Backends[0].Reason
 	case len(some) == 0:
 		e.Status, e.Answer = 503, "no backend has endpoints: "+e.Backends[0].Backend+": "+e.Backends[0].Reason
-		if route.Split[0].Backend.Refused != "" {
-			e.Status = 500
-		}
 	default:
 		e.Answer = "goes to " + strings.Join(some, " or ")
 	}

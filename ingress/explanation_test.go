@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 	for path, want := range map[string]string{
 		"/alias":   "OK: GET goes to Service default/web, port 80|because Ingress default/i, spec.rules[0]: every host, exact path /alias|100 % Service default/web, port 80: old.example:80, by HTTP",
 		"/none":    "503: GET: no backend has endpoints|there is no such Service",
-		"/refused": "500: GET: no backend has endpoints|no grant",
+		"/refused": "500: GET: the backend is refused: no grant",
 		"/empty":   "503: GET: the rule names no backend with a weight",
 		"/secure":  "308: GET: the proxy itself redirects to the same URL with https",
 		"/moved":   "302: GET: the proxy itself answers with a redirect|filter: request headers: set X-A: 1; remove X-B|filter: redirect 302 to scheme https, port 8443",

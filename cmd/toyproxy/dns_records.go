@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +60,9 @@ func (q *recordsQuestion) run(cmd *cobra.Command, args []string) error {
 		records = recordsOf(records, args[0], q.namespace+".svc."+q.src.domain.value)
 	}
 	w := cmd.OutOrStdout()
+	if len(records) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "No records found.")
+	}
 	if !q.out.isJSON() {
 		cols := newColumns(w)
 		for _, r := range records {
