@@ -89,16 +89,10 @@ func (q *question) answer(cmd *cobra.Command, target string) error {
 			return err
 		}
 	}
-	if os.Geteuid() == 0 {
-		if err := enterNamespace(q.nf.netns.value); err != nil {
-			return err
-		}
-	}
-	d, err := q.read(cmd.Context(), cmd.InOrStdin())
+	d, err := q.begin(cmd)
 	if err != nil {
 		return err
 	}
-	printProblems(cmd.ErrOrStderr(), d.Problems)
 	e, err := q.explain(cmd.Context(), d, target)
 	switch {
 	case errors.Is(err, explain.ErrSyntax):
@@ -113,6 +107,21 @@ func (q *question) answer(cmd *cobra.Command, target string) error {
 		return exit(exitBadManifest, nil)
 	}
 	return nil
+}
+
+// begin enters the node's namespace, where that is allowed, resolves the objects, and
+// tells what is wrong with them.
+func (q *question) begin(cmd *cobra.Command) (agent.Desired, error) {
+	if os.Geteuid() == 0 {
+		if err := enterNamespace(q.nf.netns.value); err != nil {
+			return agent.Desired{}, err
+		}
+	}
+	d, err := q.read(cmd.Context(), cmd.InOrStdin())
+	if err == nil {
+		printProblems(cmd.ErrOrStderr(), d.Problems)
+	}
+	return d, err
 }
 
 // read resolves the objects: those of the manifests with -f, else what the last

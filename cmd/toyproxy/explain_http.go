@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,16 +84,10 @@ func (q *question) answerURL(cmd *cobra.Command, target string) error {
 	if err != nil {
 		return exit(exitUsage, err)
 	}
-	if os.Geteuid() == 0 {
-		if err := enterNamespace(q.nf.netns.value); err != nil {
-			return err
-		}
-	}
-	d, err := q.read(cmd.Context(), cmd.InOrStdin())
+	d, err := q.begin(cmd)
 	if err != nil {
 		return err
 	}
-	printProblems(cmd.ErrOrStderr(), d.Problems)
 	e := ingress.Question{Router: ingress.NewRouter(frontDoors(d)), Port: port, TLS: u.Scheme == "https",
 		Request: req, Services: d.Objects.Services, Slices: d.Slices}.Explain()
 	e.Position = where(d, e)
