@@ -17,7 +17,7 @@ import (
 const (
 	// soakVariable says how long TestSoak lasts, as a duration.
 	soakVariable = "TOYPROXY_SOAK"
-	soakShort    = 90 * time.Second
+	soakShort    = 3 * time.Minute
 	soakServices = 200
 	// soakDeployments have five Pods each at first.
 	soakDeployments = 20
@@ -27,8 +27,8 @@ const (
 	soakLook = 3 * time.Second
 )
 
-// TestSoak edits 200 Services and 100 Pods at random, five times a second, for a minute
-// and a half, or as long as TOYPROXY_SOAK says: ten minutes in scripts/test --long.
+// TestSoak edits 200 Services and 100 Pods at random, five times a second, for three
+// minutes, or as long as TOYPROXY_SOAK says: ten minutes in scripts/test --long.
 // What the agent holds has to stay as it is, each of its threads in its namespace,
 // and the kernel has to end as one that was programmed from nothing.
 func TestSoak(t *testing.T) {
