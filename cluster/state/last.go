@@ -19,6 +19,8 @@ type Last struct {
 	// Arguments are those of the command line that matter to later commands:
 	// "--backend ipvs -f /srv/manifests".
 	Arguments string `json:"arguments"`
+	// ClusterDomain is the zone of cluster DNS: "cluster.local".
+	ClusterDomain string `json:"clusterDomain,omitempty"`
 }
 
 func lastPath(stateDir string) string { return filepath.Join(stateDir, "last-sync.json") }

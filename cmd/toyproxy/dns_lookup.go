@@ -90,7 +90,7 @@ func (l *lookup) run(cmd *cobra.Command, name string) error {
 			return err
 		}
 	}
-	namespace, conf, err := l.resolver()
+	namespace, conf, err := l.resolver(cmd)
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (l *lookup) questions(name string) (names []string, kinds []uint16, err err
 
 // resolver is the namespace to ask from, empty for the current one, and what
 // resolv.conf says there.
-func (l *lookup) resolver() (namespace string, conf podnet.DNS, err error) {
+func (l *lookup) resolver(cmd *cobra.Command) (namespace string, conf podnet.DNS, err error) {
 	if l.from == "" {
-		conf, err = l.nodeResolver()
+		conf, err = l.nodeResolver(keptDomain(cmd, l.domain, l.place.stateDir()))
 		return "", conf, err
 	}
 	id := types.NamespacedName{Namespace: l.place.namespace, Name: l.from}
@@ -171,7 +171,7 @@ func (l *lookup) resolver() (namespace string, conf podnet.DNS, err error) {
 }
 
 // nodeResolver asks cluster DNS from the node, with a Pod's search list.
-func (l *lookup) nodeResolver() (podnet.DNS, error) {
+func (l *lookup) nodeResolver(domain string) (podnet.DNS, error) {
 	services, err := state.Open(l.place.stateDir(), "services", func() *corev1.Service { return &corev1.Service{} }).List()
 	if err := skipDamaged(err); err != nil {
 		return podnet.DNS{}, err
@@ -180,7 +180,6 @@ func (l *lookup) nodeResolver() (podnet.DNS, error) {
 	if len(servers) == 0 {
 		return podnet.DNS{}, errors.New("this node has no cluster DNS: there is no Service kube-system/kube-dns; examples/dns.yaml is one")
 	}
-	domain := l.domain.value
 	search := []string{l.place.namespace + ".svc." + domain, "svc." + domain, domain}
 	return podnet.DNS{Servers: servers, Search: search, Options: []string{"ndots:5"}}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toyproxy/toyproxy/agent"
 	"github.com/toyproxy/toyproxy/cluster"
+	"github.com/toyproxy/toyproxy/cluster/state"
 	"github.com/toyproxy/toyproxy/dns"
 )
 
@@ -55,9 +56,13 @@ func (q *recordsQuestion) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	records := zoneOf(l.Desired, q.src.domain.value, q.ttl).Records()
+	domain := q.src.domain.value
+	if l.live {
+		domain = keptDomain(cmd, q.src.domain, q.nf.scope().stateDir)
+	}
+	records := zoneOf(l.Desired, domain, q.ttl).Records()
 	if len(args) == 1 {
-		records = recordsOf(records, args[0], q.namespace+".svc."+q.src.domain.value)
+		records = recordsOf(records, args[0], q.namespace+".svc."+domain)
 	}
 	w := cmd.OutOrStdout()
 	if len(records) == 0 {
@@ -103,6 +108,15 @@ func recordsOf(records []string, name, domain string) []string {
 		owner = strings.TrimSuffix(owner, ".")
 		return owner != name && !strings.HasSuffix(owner, "."+name)
 	})
+}
+
+// keptDomain is the zone of a node's cluster DNS: what the flag says if it was given,
+// else what the node was synced with.
+func keptDomain(cmd *cobra.Command, flag checkedString, stateDir string) string {
+	if last := state.ReadLast(stateDir); last.ClusterDomain != "" && !cmd.Flags().Changed("cluster-domain") {
+		return last.ClusterDomain
+	}
+	return flag.value
 }
 
 // zoneOf is the zone of a set of objects and of the slices made from them.

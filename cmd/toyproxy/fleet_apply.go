@@ -50,7 +50,7 @@ func (f *fleet) planMember(ctx context.Context, name string, pods map[string][]*
 		return memberPlan{}, err
 	}
 	args := strings.TrimSpace("--all-nodes " + arguments(fl))
-	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: f.source.description, Arguments: args}}
+	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: f.source.description, Arguments: args, ClusterDomain: src.domain.value}}
 	p, err := a.Plan(ctx, in)
 	if err == nil {
 		p.Problems = append(p.Problems, nf.backend.shutForward(ctx, sc, p.Table)...)

@@ -121,7 +121,7 @@ func planNode(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags, sc scope, dry
 	if err != nil {
 		return nil, err
 	}
-	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: s.description, Arguments: arguments(cmd.Flags())}}
+	a.Record = recorder{sc, state.Last{Backend: string(nf.backend), Manifests: s.description, Arguments: arguments(cmd.Flags()), ClusterDomain: src.domain.value}}
 	if err := refuseNothing(in, s); err != nil {
 		printProblems(cmd.ErrOrStderr(), in.Problems)
 		return nil, err
@@ -168,7 +168,7 @@ func noteLast(cmd *cobra.Command, src *sourceFlags, last state.Last) {
 // scopeFlags say which node is meant; sourceAndNodeFlags also what it is to hold.
 var (
 	scopeFlags         = []string{"netns", "state-dir"}
-	sourceAndNodeFlags = slices.Concat([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "iptables-engine"},
+	sourceAndNodeFlags = slices.Concat([]string{"filename", "backend", "node", "service-cidr", "cluster-cidr", "cluster-domain", "iptables-engine"},
 		doorFlagNames(), ipvsFlagNames(), scopeFlags)
 )
 

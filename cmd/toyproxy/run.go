@@ -215,7 +215,7 @@ func (d *daemon) loopConfig(o *runOptions, fl *pflag.FlagSet, before *followed) 
 		return agent.LoopConfig{}, err
 	}
 	d.log.Info("objects", "manifests", src.source.description, "backend", string(o.nf.backend))
-	last := state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(fl)}
+	last := state.Last{Backend: string(o.nf.backend), Manifests: src.source.description, Arguments: arguments(fl), ClusterDomain: o.src.domain.value}
 	cfg := agent.LoopConfig{
 		Source: src, Backend: o.nf.newBackend(o.nf.backend, d.sc), BackendName: string(o.nf.backend), Others: o.nf.leftovers(o.nf.backend, d.sc),
 		Flows:     o.nf.newFlows(d.sc),
