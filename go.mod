@@ -33,7 +33,7 @@ require (
 require (
 	github.com/coder/websocket v1.8.15 // tests: WebSockets through the ingress
 	github.com/miekg/dns v1.1.73 // DNS messages and servers
-	golang.org/x/net v0.61.0 // HTTP/2
+	google.golang.org/protobuf v1.36.12 // tests: messages of gRPC through the ingress
 	sigs.k8s.io/gateway-api v1.6.3 // the types of the Gateway API
 )
 
@@ -55,13 +55,13 @@ require (
 	github.com/sirupsen/logrus v1.9.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	golang.org/x/tools v0.52.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
