@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/toyproxy/toyproxy/cluster"
 	"github.com/toyproxy/toyproxy/cluster/follow"
 	"github.com/toyproxy/toyproxy/dns"
 	"github.com/toyproxy/toyproxy/dns/forward"
 	"github.com/toyproxy/toyproxy/dns/server"
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 const dnsLong = `Serves cluster DNS: the names of Services, their endpoints and Pods, from the live
@@ -33,18 +35,11 @@ served, and whom --allow names.
 
 Ended by TERM or INT it answers for a moment (--lameduck) before it goes.`
 
-// stateDirVariable names the node's state directory in the environment of a Pod that
-// runs toyproxy.
-const stateDirVariable = "TOYPROXY_STATE_DIR"
-
-// domainVariable names there the zone of cluster DNS.
-const domainVariable = "TOYPROXY_CLUSTER_DOMAIN"
-
 // stateDirInPod is the node's state directory where this is a server in one of its
 // Pods, else empty. There its process has a name of its own: who ends toyproxy by name
 // means none that a Pod lives by.
 func stateDirInPod(server string) string {
-	dir := os.Getenv(stateDirVariable)
+	dir := os.Getenv(pods.StateDirVariable)
 	if dir != "" {
 		_ = os.WriteFile("/proc/self/comm", []byte("toyproxy-"+server), 0) // a name for people
 	}
@@ -85,12 +80,18 @@ func newDNSCommand() *cobra.Command {
 	return cmd
 }
 
-func (o *dnsOptions) register(cmd *cobra.Command) {
-	o.src.register(cmd)
-	o.nf.registerScope(cmd)
+// registerServed adds the flags that say which objects a server in a Pod serves.
+func registerServed(cmd *cobra.Command, src *sourceFlags, nf *nodeFlags) *pflag.FlagSet {
+	src.register(cmd)
+	nf.registerScope(cmd)
 	fl := cmd.Flags()
 	fl.Lookup("filename").Usage = "manifest file or directory (recursive) to serve instead of the live objects; repeats"
 	fl.Lookup("state-dir").Usage += ";\nin a Pod that of its node"
+	return fl
+}
+
+func (o *dnsOptions) register(cmd *cobra.Command) {
+	fl := registerServed(cmd, &o.src, &o.nf)
 	fl.Var(&o.src.domain, "domain", "another name of --cluster-domain; in a Pod the default is that of its node")
 	fl.StringVar(&o.listen, "listen", ":53", "ADDRESS:PORT of DNS, by UDP and TCP (without ADDRESS: all)")
 	fl.Uint32Var(&o.ttl, "ttl", 5, "seconds for which others may keep an answer")
@@ -107,12 +108,12 @@ func (o *dnsOptions) register(cmd *cobra.Command) {
 
 // domainOfPod takes the zone that the Pods of the node search, unless a flag says one.
 func (o *dnsOptions) domainOfPod(cmd *cobra.Command) error {
-	domain := os.Getenv(domainVariable)
+	domain := os.Getenv(pods.DomainVariable)
 	if domain == "" || cmd.Flags().Changed("domain") || cmd.Flags().Changed("cluster-domain") {
 		return nil
 	}
 	if err := o.src.domain.Set(domain); err != nil {
-		return fmt.Errorf("environment %s=%q: %w", domainVariable, domain, err)
+		return fmt.Errorf("environment %s=%q: %w", pods.DomainVariable, domain, err)
 	}
 	return nil
 }

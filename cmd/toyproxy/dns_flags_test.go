@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/toyproxy/toyproxy/pods"
 )
 
 // What --forward takes, and whom it has asked for which zone.
@@ -118,7 +120,7 @@ func TestDomainOfPod(t *testing.T) {
 		{"no zone", "a_b", "", "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Setenv(domainVariable, c.node)
+			t.Setenv(pods.DomainVariable, c.node)
 			var o dnsOptions
 			cmd := &cobra.Command{}
 			o.register(cmd)

@@ -274,22 +274,13 @@ func (l *lookup) print(w io.Writer, tries []try) error {
 			cols.row(t.Name, t.Type, t.Server, t.Status, "", "")
 		}
 		for _, record := range t.Records {
-			owner, ttl, data := recordCells(record)
-			if owner != t.Name {
-				data = owner + " " + data // behind a CNAME
+			r := asRecord(record)
+			data := r.Type + " " + r.Data
+			if r.Name != t.Name {
+				data = r.Name + " " + data // behind a CNAME
 			}
-			cols.row(t.Name, t.Type, t.Server, t.Status, strconv.FormatUint(uint64(ttl), 10), data)
+			cols.row(t.Name, t.Type, t.Server, t.Status, strconv.FormatUint(uint64(r.TTL), 10), data)
 		}
 	}
 	return cols.flush()
-}
-
-// recordCells parts the text of a record: owner, TTL, and type with data.
-func recordCells(text string) (owner string, ttl uint32, data string) {
-	rr, err := mdns.NewRR(text)
-	if err != nil || rr == nil {
-		return "", 0, text
-	}
-	h := rr.Header()
-	return h.Name, h.Ttl, mdns.TypeToString[h.Rrtype] + " " + strings.TrimPrefix(rr.String(), h.String())
 }

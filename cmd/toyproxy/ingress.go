@@ -22,6 +22,7 @@ import (
 	"github.com/toyproxy/toyproxy/ingress"
 	"github.com/toyproxy/toyproxy/ingress/gateway"
 	"github.com/toyproxy/toyproxy/ingress/proxy"
+	"github.com/toyproxy/toyproxy/pods"
 	"github.com/toyproxy/toyproxy/serve"
 )
 
@@ -66,11 +67,7 @@ func ingressCommand() *cobra.Command {
 }
 
 func (f *ingressFlags) register(cmd *cobra.Command) {
-	f.src.register(cmd)
-	f.nf.registerScope(cmd)
-	fl := cmd.Flags()
-	fl.Lookup("filename").Usage = "manifest file or directory (recursive) to serve instead of the live objects; repeats"
-	fl.Lookup("state-dir").Usage += ";\nin a Pod that of its node"
+	fl := registerServed(cmd, &f.src, &f.nf)
 	fl.StringVar(&f.address, "address", "", "address to listen on (default: all)")
 	fl.Uint16Var(&f.http, "http-port", 80, "port that stands for port 80 of the objects")
 	fl.Uint16Var(&f.https, "https-port", 443, "port that stands for port 443 of the objects")
@@ -155,7 +152,7 @@ func (f *ingressFlags) complete(log *slog.Logger, stdout io.Writer) error {
 		return exit(exitUsage, errors.New("-f -: what is read once cannot be followed: give a file or a directory"))
 	}
 	if f.nf.stateDir == "" {
-		f.nf.stateDir = os.Getenv(stateDirVariable)
+		f.nf.stateDir = os.Getenv(pods.StateDirVariable)
 	}
 	f.opts.MaxHeaderBytes, f.opts.MaxBody = int(f.maxHeader), int64(f.maxBody)
 	f.opts.Log, f.opts.Listen = log, f.listen
